@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.lab import analysis, metering
+from penstock.lab import metering
+from penstock.lab.analysis.resources import disk_tracks
 from penstock.lab.records import Run
 from penstock.lab.report import report
 from penstock.lab.report.render import Document, Plot, Table
@@ -49,7 +50,7 @@ def test_a_record_whose_last_interval_has_no_width_is_read() -> None:
         if track := sample.get("disk_over_time"):
             for values in track.values():
                 values.append(values[-1])
-    tracks = analysis.disk_tracks(recorded)
+    tracks = disk_tracks(recorded)
     assert [len(track.seconds) for track in tracks] == [4, 5, 6]
     assert {rate for track in tracks for rate in track.written_rates} == {5 * MB}
 
@@ -128,5 +129,5 @@ def test_arms_are_compared_by_how_busy_they_kept_the_disk_and_what_memory_took()
 def test_runs_of_before_are_told_as_before() -> None:
     usage = {"kind": "usage", "disk": "sda", "disk_busy_share": 0.4}
     old = lab_runs.run("terasort", lab_runs.repetition(1, [lab_runs.measure("sort", 1), usage]))
-    assert analysis.disk_tracks(old) == []
+    assert disk_tracks(old) == []
     assert all(section.title != "Devices" for section in report.document([old]).sections)

@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.lab.analysis import seconds
+from penstock.lab.analysis.latency import seconds
 from penstock.lab.records import Run
 from tests.unit.lab import lab_runs
 

@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.lab.analysis import latencies
-from penstock.lab.analysis.latency import PERCENTILES, merge, percentiles
+from penstock.lab.analysis.latency import PERCENTILES, latencies, merge, percentiles
 from penstock.lab.records import Run
 from tests.unit.lab import lab_runs
 

@@ -14,10 +14,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.errors import InvalidInput
-from penstock.lab import analysis
-from penstock.lab.analysis import Ratio
+from penstock.lab.analysis.verdicts import Ratio, spread
 from penstock.lab.records import Description, Run
-from penstock.lab.report import plots, report
+from penstock.lab.report import report
+from penstock.lab.report.plots import queries as query_plots
 from penstock.lab.report.render import Table
 
 SIZE = {
@@ -147,11 +147,8 @@ def test_starts_are_compared_by_their_medians() -> None:
 
 @given(st.lists(st.floats(-3, 3).map(lambda power: 10**power), min_size=1, max_size=8))
 def test_the_ticks_of_ratios_stand_apart_and_the_axis_shows_every_ratio_and_one(found: list[float]) -> None:
-    parts = [
-        Ratio(f"q{number}", analysis.spread([1]), analysis.spread([ratio]), ratio, None)
-        for number, ratio in enumerate(found)
-    ]
-    axis = plots.ratios(parts)["layout"]["xaxis"]
+    parts = [Ratio(f"q{number}", spread([1]), spread([ratio]), ratio, None) for number, ratio in enumerate(found)]
+    axis = query_plots.ratios(parts)["layout"]["xaxis"]
     low, high = axis["range"]
     assert all(low <= math.log10(ratio) <= high for ratio in (*found, 1))
     ticks = [math.log10(tick) for tick in axis["tickvals"]]

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.lab import analysis
+from penstock.lab.analysis.resources import TOGETHER, by_query, executions, lives, slow_downs
+from penstock.lab.analysis.verdicts import compare
 from penstock.lab.report import report
 from tests.unit.lab.crowd_runs import streams
 
 
 def test_the_slow_down_is_that_of_the_whole_and_of_each_query() -> None:
     run = streams(seconds=(1.0, 2.0))
-    assert {part.name: part.ratio for part in analysis.slow_downs(run)} == {"q1": 2.0, "q2": 2.0, "q10": 2.0}
+    assert {part.name: part.ratio for part in slow_downs(run)} == {"q1": 2.0, "q2": 2.0, "q10": 2.0}
     # 3 s of start and 3 queries: 6 s alone, 9 s each in company, begun 10 ms after one another.
     document = report.document([run])
     assert document.headline.startswith("3 users at once took 1.5× the time of one alone: 9.02 s, not 6.00 s")
@@ -29,7 +30,7 @@ def test_every_execution_of_every_user_is_a_dot() -> None:
 
 
 def test_queries_are_in_the_order_people_count() -> None:
-    assert list(analysis.by_query(analysis.executions(streams(), analysis.TOGETHER))) == ["q1", "q2", "q10"]
+    assert list(by_query(executions(streams(), TOGETHER))) == ["q1", "q2", "q10"]
 
 
 def test_a_wrong_answer_of_one_user_is_said_first_and_whose_it_is() -> None:
@@ -53,7 +54,7 @@ def test_without_the_user_alone_no_slow_down_is_claimed() -> None:
 
 
 def test_the_timeline_starts_with_the_first_submission_and_holds_every_query() -> None:
-    first, second, third = analysis.lives(streams())
+    first, second, third = lives(streams())
     assert (first.submitted, second.submitted) == (0.0, 0.01)
     assert [life.who for life in (first, second, third)] == ["user 1", "user 2", "user 3"]
     assert third.ended == pytest.approx(9.02)
@@ -61,5 +62,5 @@ def test_the_timeline_starts_with_the_first_submission_and_holds_every_query() -
 
 
 def test_two_runs_are_compared_by_their_whole_and_not_by_users_that_share_it() -> None:
-    comparison = analysis.compare(streams(seconds=(1, 4)), streams(seconds=(1, 2)))
+    comparison = compare(streams(seconds=(1, 4)), streams(seconds=(1, 2)))
     assert [part.name for part in comparison.parts] == ["1 user", "3 users"]

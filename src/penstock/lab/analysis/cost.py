@@ -15,9 +15,16 @@ import statistics
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
-from penstock.lab import analysis
-from penstock.lab.analysis import Measure, gb_per_core_hour, usl
-from penstock.lab.analysis.samples import GB
+from penstock.lab.analysis import samples, usl
+from penstock.lab.analysis.samples import (
+    GB,
+    Measure,
+    counted,
+    executor_cores,
+    gb_per_core_hour,
+    measured,
+    natural,
+)
 from penstock.lab.analysis.usl import Curve
 from penstock.lab.records import Run
 from penstock.model import ClusterSize, ProcessSize
@@ -184,10 +191,10 @@ def work(run: Run, names: Collection[str] | None = None) -> Work:
 
 def own_pieces(run: Run) -> dict[str, Measure]:
     """What was timed, without what took place at the same time or elsewhere."""
-    return {name: piece for name, piece in analysis.measured(run).items() if not piece.apart}
+    return {name: piece for name, piece in measured(run).items() if not piece.apart}
 
 
-def _rounds(pieces: dict[str, Measure], value: Callable[[analysis.Work], float]) -> list[list[float]]:
+def _rounds(pieces: dict[str, Measure], value: Callable[[samples.Work], float]) -> list[list[float]]:
     found: dict[tuple[int, int], dict[str, list[float]]] = {}
     for name, piece in pieces.items():
         for one in piece.works:
@@ -216,7 +223,7 @@ def hourly(size: ClusterSize, prices: Prices | None) -> float:
 def clusters_at_once(run: Run) -> int:
     """The most applications that ran at the same time, each on a cluster of the run's size; at least 1."""
     edges: list[tuple[int, int]] = []
-    for sample in analysis.counted(run, "application"):
+    for sample in counted(run, "application"):
         if sample.get("submitted_ms") is not None and sample.get("elapsed_ms") is not None:
             edges += [(sample["submitted_ms"], 1), (sample["submitted_ms"] + sample["elapsed_ms"], -1)]
     # At one moment an end sorts before a start: one after the other is not at once.
@@ -265,7 +272,7 @@ def same_but_for_size(runs: Sequence[Run]) -> bool:
         )
         for run in runs
     }
-    sizes = {(analysis.executor_cores(run.description.size), repr(run.description.size)) for run in runs}
+    sizes = {(executor_cores(run.description.size), repr(run.description.size)) for run in runs}
     cores = {count for count, _ in sizes}
     return len(kinds) == 1 and len(cores) > 1 and len(cores) == len(sizes) and 0 not in cores
 
@@ -275,8 +282,8 @@ def sizing(runs: Sequence[Run], prices: Prices | None = None) -> Sizing:
 
     A size that nobody measured costs what a cluster of the largest measured one's driver and executors would.
     """
-    measured = [names for run in runs if (names := set(own_pieces(run)))]
-    names = set.intersection(*(measured or [set()]))
+    completed = [names for run in runs if (names := set(own_pieces(run)))]
+    names = set.intersection(*(completed or [set()]))
     times: dict[int, list[float]] = {}
     sizes: dict[int, ClusterSize] = {}
     done = [work(run, names) for run in runs]
@@ -292,14 +299,14 @@ def sizing(runs: Sequence[Run], prices: Prices | None = None) -> Sizing:
     unit = next((one.unit for one in done if one.seconds), "run")
     size_bytes = next((one.bytes for one in done if one.seconds), None)
     currency = prices.currency if prices else CORE_HOURS
-    left_out = set().union(*measured) - names
+    left_out = set().union(*completed) - names
     return Sizing(
         curve=usl.curve(times, cluster_hour),
         unit=unit,
         bytes=size_bytes,
         currency=currency,
         clusters=clusters,
-        left_out=tuple(sorted(left_out, key=analysis.natural)),
+        left_out=tuple(sorted(left_out, key=natural)),
     )
 
 

@@ -12,9 +12,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from penstock.lab import analysis
-from penstock.lab.analysis import Ratio, cost, gb_per_core_hour
+from penstock.lab.analysis import cost
 from penstock.lab.analysis.cost import Protection, Relative, Work
+from penstock.lab.analysis.samples import failed_queries, gb_per_core_hour, natural
+from penstock.lab.analysis.verdicts import Ratio, ratio
 from penstock.lab.records import Run
 from penstock.prices import Medium, Prices
 
@@ -88,7 +89,7 @@ class Matrix:
         before, after = row.cells.get(self.baseline.name), row.cells.get(store.name)
         if before is None or after is None:
             return None
-        return analysis.ratio(store.name, before.work.seconds, after.work.seconds, before.work.unit)
+        return ratio(store.name, before.work.seconds, after.work.seconds, before.work.unit)
 
     def relative(self, row: Row, store: Store) -> Relative | None:
         """Time and price of raw capacity, against the baseline's; None where one of the two is not known."""
@@ -167,10 +168,10 @@ def _rows(group: Mapping[str, Run], order: Sequence[str]) -> list[Row]:
     done = {name: found for name, found in pieces.items() if found}
     if not done:
         return []
-    failed = {query for run in group.values() for query in analysis.failed_queries(run)}
+    failed = {query for run in group.values() for query in failed_queries(run)}
     everything = {piece for found in done.values() for piece in found} | failed
     common = set.intersection(*(set(found) for found in done.values())) - failed
-    left_out = tuple(sorted(everything - common, key=analysis.natural))
+    left_out = tuple(sorted(everything - common, key=natural))
     first = next(iter(done.values()))
     none_done = tuple(name for name in order if name in group and name not in done)
     by_series: dict[str, list[str]] = {}

@@ -24,8 +24,7 @@ import statistics
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from penstock.lab.analysis import Interval, ratio
-from penstock.lab.analysis.verdicts import CONFIDENCE, Spread, spread
+from penstock.lab.analysis.verdicts import CONFIDENCE, Interval, Spread, ratio, spread
 
 Times = Mapping[int, Sequence[float]]
 """Seconds of each repetition, per number of cores."""

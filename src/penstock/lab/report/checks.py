@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from penstock import units
-from penstock.lab import analysis
+from penstock.lab.analysis.samples import all_right, checks, repetitions, warm_up, wrong_checks
 from penstock.lab.records import Description, Run, Sample
 from penstock.lab.report import render
 from penstock.lab.report.render import Command, Part, Section, Table
@@ -16,7 +16,7 @@ _SHOWN = 12
 
 
 def wrong(run: Run) -> list[Section]:
-    found = analysis.wrong_checks(run)
+    found = wrong_checks(run)
     if not found:
         return []
     rows = [(_when(sample), str(sample["name"]), f"✗ {sample.get('note') or 'wrong'}") for sample in found]
@@ -24,7 +24,7 @@ def wrong(run: Run) -> list[Section]:
 
 
 def failed_repetitions(run: Run) -> list[Section]:
-    errors = analysis.repetitions(run).errors
+    errors = repetitions(run).errors
     if not errors:
         return []
     rows = [(str(repetition), f"✗ {error}") for repetition, error in sorted(errors.items())]
@@ -42,7 +42,7 @@ def failures(runs: Sequence[Run], names: Sequence[str]) -> list[Section]:
     """Of several runs: which repetitions failed of what, each reason once."""
     rows = []
     for run, name in zip(runs, names, strict=True):
-        errors = analysis.repetitions(run).errors
+        errors = repetitions(run).errors
         for error in dict.fromkeys(errors.values()):
             which = [str(repetition) for repetition, why in sorted(errors.items()) if why == error]
             rows.append((name, ", ".join(which), f"✗ {error}"))
@@ -61,7 +61,7 @@ def failures(runs: Sequence[Run], names: Sequence[str]) -> list[Section]:
 def checks_section(run: Run) -> list[Section]:
     """A row per check: how often it was made, how often it was right, and what it last said."""
     found: dict[str, list[Sample]] = {}
-    for sample in analysis.checks(run):
+    for sample in checks(run):
         found.setdefault(str(sample["name"]), []).append(sample)
     if not found:
         return []
@@ -79,9 +79,9 @@ def doubts(runs: Sequence[Run], names: Sequence[str]) -> str:
     """A sentence for each run whose times are not to be trusted as they stand; empty where there is none."""
     found = []
     for run, name in zip(runs, names, strict=True):
-        if not analysis.all_right(run):
+        if not all_right(run):
             found.append(f"Results of {name} are wrong. ")
-        elif failed := analysis.repetitions(run).failed:
+        elif failed := repetitions(run).failed:
             found.append(f"{units.plural(failed, 'repetition')} of {name} failed. ")
     return "".join(found)
 
@@ -93,7 +93,7 @@ def unfinished(runs: Sequence[Run]) -> str:
 
 def _when(sample: Sample) -> str:
     repetition = sample.get("repetition")
-    return "preparation" if repetition is None else "warm-up" if analysis.warm_up(sample) else str(repetition)
+    return "preparation" if repetition is None else "warm-up" if warm_up(sample) else str(repetition)
 
 
 def reproduction(descriptions: Sequence[Description]) -> Section:

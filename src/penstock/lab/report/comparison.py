@@ -7,10 +7,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from penstock import units
-from penstock.lab import analysis
-from penstock.lab.analysis import Comparison, Ratio, Reading, Spread
+from penstock.lab.analysis.resources import Reading, core_seconds, readings
+from penstock.lab.analysis.verdicts import FEWEST, Comparison, Ratio, Spread, compare, compare_all
 from penstock.lab.records import Run
-from penstock.lab.report import checks, plots, reads, resources
+from penstock.lab.report import checks, reads, resources
+from penstock.lab.report.plots import measures as measure_plots
+from penstock.lab.report.plots import queries as query_plots
 from penstock.lab.report.render import Document, KeyFigure, Part, Plot, Section, Table, title
 
 _GAINS = (0.05, 0.40)
@@ -30,7 +32,7 @@ _NOTE = (
 
 def of_run(run: Run) -> list[Section]:
     """Nothing where reads were not recorded."""
-    found = analysis.readings(run)
+    found = readings(run)
     if not found:
         return []
     rows = [(name, *_cells(reading)) for name, reading in _with_total(found).items()]
@@ -42,7 +44,7 @@ def of_run(run: Run) -> list[Section]:
 
 def sections(runs: Sequence[Run], names: Sequence[str], found: Sequence[Comparison]) -> list[Section]:
     """Each run but the first against the first, as `found` compares them; nothing where reads were not recorded."""
-    before, *others = (analysis.readings(run) for run in runs)
+    before, *others = (readings(run) for run in runs)
     made: list[Section] = []
     for name, after, comparison in zip(names[1:], others, found, strict=True):
         both = [query for query in before if query in after]
@@ -69,7 +71,7 @@ def data(runs: Sequence[Run], names: Sequence[str]) -> dict[str, Any]:
                 "gets": reading.gets,
                 "bytes_read": reading.bytes_read,
             }
-            for query, reading in analysis.readings(run).items()
+            for query, reading in readings(run).items()
         }
         for run, name in zip(runs, names, strict=True)
     }
@@ -87,7 +89,7 @@ def _gains(baseline: str, candidate: str, parts: Iterable[Ratio]) -> Section:
     )
     note = (
         f"{candidate} against {baseline}, by the medians of the queries' times. Beyond the noise is what the 95 % "
-        f"interval says; with fewer than {analysis.FEWEST} rounds of each, that every round was slower than any of the "
+        f"interval says; with fewer than {FEWEST} rounds of each, that every round was slower than any of the "
         "other."
     )
     return Section(
@@ -192,7 +194,7 @@ _CLEARLY_SLOWER = 1.1
 def document(baseline: Run, candidate: Run) -> Document:
     """Raises `ValueError` when they have nothing in common."""
     runs = (baseline, candidate)
-    found = analysis.compare(baseline, candidate)
+    found = compare(baseline, candidate)
     names = arm_names(runs)
     return Document(
         kicker=f"Penstock lab · {title(baseline.description)} · {names[1]} against {names[0]}",
@@ -262,7 +264,7 @@ def _headline(found: Comparison, names: Sequence[str]) -> str:
         return f"No difference beyond the noise: {candidate} against {baseline}{over}{sides}."
     sentence = f"{units.capitalised(candidate)} took {units.number(total.ratio)}× the time of {baseline}{over}{sides}"
     if total.interval is None:
-        return f"{sentence}. With fewer than {analysis.FEWEST} rounds of each the noise is unknown."
+        return f"{sentence}. With fewer than {FEWEST} rounds of each the noise is unknown."
     if len(found.parts) == 1:
         return f"{sentence}."
     slower = [part.name for part in found.parts if part.verdict == "slower" and part.ratio > _CLEARLY_SLOWER]
@@ -280,7 +282,7 @@ def cost(value: float, part: Ratio) -> str:
 def _ratio_section(found: Comparison, names: Sequence[str]) -> list[Section]:
     one, _ = nouns(found.baseline)
     counts = _counts(found)
-    dots = plots.ratios(found.parts)
+    dots = query_plots.ratios(found.parts)
     parts: list[Part] = [Plot("ratios", dots, f"Ratio per {one}: {counts}.", height=80 + 17 * len(found.parts))]
     note = f"{names[1]} over {names[0]}, medians with their 95 % bootstrap interval; left of 1 is faster. {counts}."
     made = [Section(f"Ratio per {one}", note, parts)]
@@ -289,7 +291,7 @@ def _ratio_section(found: Comparison, names: Sequence[str]) -> list[Section]:
             names[1]: {part.name: part.candidate.median for part in found.parts},
             names[0]: {part.name: part.baseline.median for part in found.parts},
         }
-        boxes = Plot("distribution", plots.distribution(medians), "Times of all queries, per arm.", height=250)
+        boxes = Plot("distribution", query_plots.distribution(medians), "Times of all queries, per arm.", height=250)
         made.append(Section("Distribution", "A dot per query: its median time in each arm.", [boxes]))
     return made
 
@@ -328,7 +330,7 @@ def _key_figures(found: Comparison, names: Sequence[str]) -> list[KeyFigure]:
         ranged = f"{units.digits(side.low)}–{units.digits(side.high)}, " if side.count > 1 else ""
         figures.append(KeyFigure(name, cost(side.median, total), f"{ranged}{units.plural(side.count, 'round')}"))
     for name, run in zip(names, (found.baseline, found.candidate), strict=True):
-        if (cores := analysis.core_seconds(run)) is not None:
+        if (cores := core_seconds(run)) is not None:
             figures.append(KeyFigure(f"Core-seconds, {name}", units.number(cores), "drivers and executors"))
     return figures
 
@@ -351,7 +353,7 @@ class _Arm:
 def document_of_arms(runs: Sequence[Run]) -> Document:
     """The first run is the baseline. Raises `ValueError` when the arms have nothing in common."""
     names = arm_names(runs)
-    found = analysis.compare_all(runs)
+    found = compare_all(runs)
     arms = [_Arm(name, one.candidate, one) for name, one in zip(names[1:], found, strict=True)]
     doubts = checks.doubts(runs, names)
     return Document(
@@ -390,7 +392,7 @@ def _headline_of_arms(baseline: str, arms: Sequence[_Arm]) -> str:
     if known and len(noise) == len(arms):
         return f"No arm differs from {baseline} beyond the noise."
     same = f"; {units.some(noise)} {'is' if len(noise) == 1 else 'are'} within its noise" if known and noise else ""
-    unknown = "" if known else f"; with fewer than {analysis.FEWEST} rounds of each the noise is unknown"
+    unknown = "" if known else f"; with fewer than {FEWEST} rounds of each the noise is unknown"
     faster = [arm for arm in arms if arm.against_first.total.ratio < 1 and not (known and arm.name in noise)]
     if not faster:
         return f"{units.capitalised(baseline)} is the fastest of {len(arms) + 1} arms{same}{unknown}."
@@ -423,7 +425,7 @@ def _overview(baseline: str, first: Run, arms: Sequence[_Arm]) -> Section:
     spreads |= {arm.name: total.candidate for arm, total in zip(arms, totals, strict=True)}
     unit = totals[0].unit
     text = "; ".join(f"{name} {cost(found.median, totals[0])}" for name, found in spreads.items())
-    bars = plots.bars(spreads, "seconds" if unit == "s" else unit, lambda value: cost(value, totals[0]))
+    bars = measure_plots.bars(spreads, "seconds" if unit == "s" else unit, lambda value: cost(value, totals[0]))
     plot = Plot("arms", bars, f"{text}.", height=64 + 34 * len(spreads))
     rows = [_row(baseline, first, spreads[baseline], ("", "", "baseline"))]
     rows += [
@@ -451,7 +453,7 @@ def _overview(baseline: str, first: Run, arms: Sequence[_Arm]) -> Section:
 
 
 def _row(name: str, run: Run, found: Spread, verdict: tuple[str, str, str]) -> tuple[str, ...]:
-    cores = analysis.core_seconds(run)
+    cores = core_seconds(run)
     ranged = f"{units.digits(found.low)}–{units.digits(found.high)}" if found.count > 1 else ""
     costs = units.number(cores) if cores is not None else ""
     return (name, str(found.count), units.digits(found.median), ranged, *verdict, costs)
@@ -478,7 +480,7 @@ def _per_part(baseline: str, arms: Sequence[_Arm]) -> list[Section]:
     ]
     columns = (one, "unit", baseline, *by_arm)
     table = Table(columns, rows, numeric=frozenset(range(2, len(columns))))
-    figure = plots.ratio_groups({arm.name: arm.against_first.parts for arm in arms})
+    figure = query_plots.ratio_groups({arm.name: arm.against_first.parts for arm in arms})
     text = "; ".join(
         f"{arm.name}: {sum(part.verdict == 'faster' for part in arm.against_first.parts)} faster, "
         f"{sum(part.verdict == 'slower' for part in arm.against_first.parts)} slower"

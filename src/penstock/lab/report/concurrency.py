@@ -6,10 +6,20 @@ import statistics
 from collections.abc import Mapping, Sequence
 
 from penstock import units
-from penstock.lab import analysis
-from penstock.lab.analysis import ALONE, TOGETHER, Execution, Measure, Ratio
+from penstock.lab.analysis.resources import ALONE, TOGETHER, Execution, by_query, executions, lives, slow_downs, totals
+from penstock.lab.analysis.samples import (
+    Measure,
+    answer_verdicts,
+    failed_queries,
+    measured,
+    natural,
+    repetitions,
+    wrong_checks,
+)
+from penstock.lab.analysis.verdicts import Ratio, ratio, spread
 from penstock.lab.records import Run
-from penstock.lab.report import checks, plots, queries, resources
+from penstock.lab.report import checks, queries, resources
+from penstock.lab.report.plots import queries as query_plots
 from penstock.lab.report.render import Document, KeyFigure, Plot, Section, Table, title
 
 _MANY = 30
@@ -17,21 +27,21 @@ _MANY = 30
 
 def users_sections(run: Run, group: str | None = None) -> list[Section]:
     """Of the users of one group, where a run has several; nothing where none of their queries succeeded."""
-    together = analysis.by_query(analysis.executions(run, TOGETHER, group))
+    together = by_query(executions(run, TOGETHER, group))
     if not together:
         return []
-    slower = analysis.slow_downs(run, group)
+    slower = slow_downs(run, group)
     return [_boxes(run, together, group), *_slow_downs(slower, group), _users(run, group), _table(run, together, group)]
 
 
 def timeline(run: Run) -> list[Section]:
     """Every application of the last repetition on one axis of time."""
-    lives = analysis.lives(run)
-    if not lives:
+    timelines = lives(run)
+    if not timelines:
         return []
-    last = max(lives, key=lambda life: life.ended)
+    last = max(timelines, key=lambda one: one.ended)
     text = f"{units.capitalised(last.who)} was the last to end, after {units.seconds(last.ended)}."
-    plot = Plot("timeline", plots.timeline(lives), text, height=90 + 26 * len(lives), wide=True)
+    plot = Plot("timeline", query_plots.timeline(timelines), text, height=90 + 26 * len(timelines), wide=True)
     note = "Each row is an application on a cluster of its own; grey is what is no query, as the start of the cluster."
     return [Section("Who did what when", f"{note} {text}", [plot])]
 
@@ -40,15 +50,15 @@ def _boxes(run: Run, together: Mapping[str, list[Execution]], group: str | None)
     dots = sum(len(found) for found in together.values())
     alone = {
         name: statistics.median(one.seconds for one in found)
-        for name, found in analysis.by_query(analysis.executions(run, ALONE, group)).items()
+        for name, found in by_query(executions(run, ALONE, group)).items()
     }
     mark = "without the others" if group else "one user alone"
-    spread = max(together, key=lambda name: _width(together[name]))
-    widest = [one.seconds for one in together[spread]]
+    widest = max(together, key=lambda name: _width(together[name]))
+    seconds = [one.seconds for one in together[widest]]
     text = f"{units.plural(dots, 'execution')} of {units.plural(len(together), 'query', 'queries')}. "
-    if len(widest) > 1:
-        text += f"{spread} differs most: {units.seconds(min(widest))} to {units.seconds(max(widest))}."
-    figure = plots.user_boxes(together, alone, mark)
+    if len(seconds) > 1:
+        text += f"{widest} differs most: {units.seconds(min(seconds))} to {units.seconds(max(seconds))}."
+    figure = query_plots.user_boxes(together, alone, mark)
     plot = Plot(_name("users-per-query", group), figure, text, height=400, wide=len(together) > _MANY)
     return Section(_title("Every query of every user", group), text, [plot])
 
@@ -65,7 +75,7 @@ def _slow_downs(slower: list[Ratio], group: str | None) -> list[Section]:
     ends = min(slower, key=lambda part: part.ratio), max(slower, key=lambda part: part.ratio)
     text = f"The median query takes {units.number(middle)} times as long in company as alone"
     text += ", from " + " to ".join(f"{units.number(part.ratio)} ({part.name})" for part in ends) + "."
-    figure = plots.ratios(slower, "in company / alone")
+    figure = query_plots.ratios(slower, "in company / alone")
     plot = Plot(_name("slow-down", group), figure, text, height=90 + 15 * len(slower))
     return [Section(_title("Slow-down per query", group), f"{text} Medians over users and repetitions.", [plot])]
 
@@ -74,10 +84,10 @@ def _users(run: Run, group: str | None) -> Section:
     """A row per user; medians over the repetitions in which all of their queries succeeded."""
     alone = {
         user: statistics.median(sample["elapsed_ms"] for sample in found) / 1000
-        for user, found in analysis.totals(run, ALONE, group).items()
+        for user, found in totals(run, ALONE, group).items()
     }
     rows = []
-    for user, found in analysis.totals(run, TOGETHER, group).items():
+    for user, found in totals(run, TOGETHER, group).items():
         elapsed = statistics.median(sample["elapsed_ms"] for sample in found) / 1000
         until = statistics.median(sample["until_first_query_ms"] for sample in found) / 1000
         # Where only one was measured alone, everyone is set against that one.
@@ -98,12 +108,12 @@ def _users(run: Run, group: str | None) -> Section:
 
 
 def _table(run: Run, together: Mapping[str, list[Execution]], group: str | None) -> Section:
-    verdicts = analysis.answer_verdicts(run)
-    slower = {part.name: part for part in analysis.slow_downs(run, group)}
-    failed = analysis.failed_queries(run)
+    verdicts = answer_verdicts(run)
+    slower = {part.name: part for part in slow_downs(run, group)}
+    failed = failed_queries(run)
     rows = []
     for name, found in together.items():
-        times = analysis.spread([one.seconds for one in found])
+        times = spread([one.seconds for one in found])
         part = slower.get(name)
         verdict = {None: "not checked", "equal": "✓"}.get(verdicts.get(name), "✗ differs")
         rows.append(
@@ -137,10 +147,10 @@ def _name(name: str, group: str | None) -> str:
 
 
 def streams_document(run: Run) -> Document:
-    found = analysis.measured(run)
+    found = measured(run)
     single, crowd = found.get("1 user"), found.get(f"{run.description.options['users']} users")
-    slower = analysis.ratio("elapsed", single.seconds, crowd.seconds) if single and crowd else None
-    failed = sorted(analysis.failed_queries(run), key=analysis.natural)
+    slower = ratio("elapsed", single.seconds, crowd.seconds) if single and crowd else None
+    failed = sorted(failed_queries(run), key=natural)
     sections = [
         *differences(run),
         *checks.failed_repetitions(run),
@@ -163,24 +173,24 @@ def streams_document(run: Run) -> Document:
 
 
 def differences(run: Run) -> list[Section]:
-    wrong = any(verdict != "equal" for verdict in analysis.answer_verdicts(run).values())
+    wrong = any(verdict != "equal" for verdict in answer_verdicts(run).values())
     return [queries.differences(run)] if wrong else []
 
 
 def trouble(run: Run, failed: list[str]) -> str:
     """What must be said before any time is; empty where all is well."""
-    verdicts = analysis.answer_verdicts(run)
-    if different := sorted((name for name, v in verdicts.items() if v != "equal"), key=analysis.natural):
+    verdicts = answer_verdicts(run)
+    if different := sorted((name for name, v in verdicts.items() if v != "equal"), key=natural):
         return f"{units.plural(len(different), 'query has', 'queries have')} a wrong answer: {units.some(different)}. "
     if failed:
         return f"{units.plural(len(failed), 'query', 'queries')} failed for somebody: {units.some(failed)}. "
-    if broken := analysis.repetitions(run).failed:
+    if broken := repetitions(run).failed:
         return f"{units.plural(broken, 'repetition')} failed. "
     return "Unfinished. " if run.outcome == "unfinished" else ""
 
 
 def checked(run: Run) -> str:
-    verdicts = analysis.answer_verdicts(run).values()
+    verdicts = answer_verdicts(run).values()
     if not verdicts:
         return "; no answer was checked"
     return "; every answer of everyone is right" if all(verdict == "equal" for verdict in verdicts) else ""
@@ -227,12 +237,12 @@ def _data(run: Run, single: Measure | None, crowd: Measure | None, slower: Ratio
         "queries": {
             phase: {
                 name: [{"user": one.user, "seconds": one.seconds} for one in found]
-                for name, found in analysis.by_query(analysis.executions(run, phase)).items()
+                for name, found in by_query(executions(run, phase)).items()
             }
             for phase in (ALONE, TOGETHER)
         },
-        "slow_downs": {part.name: part.ratio for part in analysis.slow_downs(run)},
-        "answers": dict(analysis.answer_verdicts(run)),
+        "slow_downs": {part.name: part.ratio for part in slow_downs(run)},
+        "answers": dict(answer_verdicts(run)),
     }
 
 
@@ -240,7 +250,7 @@ def mixed_document(run: Run) -> Document:
     parts = _parts(run)
     together, alone = _measures(run, TOGETHER), _measures(run, ALONE)
     slower = {name: _ratio(name, alone[name], together[name]) for name in parts if name in alone and name in together}
-    failed = sorted(analysis.failed_queries(run), key=analysis.natural)
+    failed = sorted(failed_queries(run), key=natural)
     sections = [
         *differences(run),
         *checks.wrong(run),
@@ -271,7 +281,7 @@ def mixed_document(run: Run) -> Document:
                 for name in parts
             },
             "slow_down": {name: part.ratio for name, part in slower.items()},
-            "answers": dict(analysis.answer_verdicts(run)),
+            "answers": dict(answer_verdicts(run)),
         },
     )
 
@@ -282,16 +292,16 @@ def _parts(run: Run) -> list[str]:
 
 
 def _measures(run: Run, phase: str) -> dict[str, Measure]:
-    found = analysis.measured(run)
+    found = measured(run)
     return {part: found[f"{part}, {phase}"] for part in _parts(run) if f"{part}, {phase}" in found}
 
 
 def _ratio(name: str, alone: Measure, together: Measure) -> Ratio:
-    return analysis.ratio(name, alone.seconds, together.seconds)
+    return ratio(name, alone.seconds, together.seconds)
 
 
 def _wrong(run: Run) -> str:
-    wrong = list(dict.fromkeys(str(sample["name"]) for sample in analysis.wrong_checks(run)))
+    wrong = list(dict.fromkeys(str(sample["name"]) for sample in wrong_checks(run)))
     return f"{units.plural(len(wrong), 'check is', 'checks are')} wrong: {units.some(wrong)}. " if wrong else ""
 
 
@@ -333,7 +343,7 @@ def _every_part(
     drawn: list[Plot] = []
     if slower:
         text = "; ".join(f"{name} {units.number(part.ratio)}×" for name, part in slower.items()) + "."
-        figure = plots.ratios(list(slower.values()), "with the others / alone")
+        figure = query_plots.ratios(list(slower.values()), "with the others / alone")
         drawn.append(Plot("parts", figure, text, height=90 + 30 * len(slower)))
     note = "From the first submission of each part to the end of its last application."
     return [Section("Every part", note, [*drawn, table], brief=True)]

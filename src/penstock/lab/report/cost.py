@@ -7,11 +7,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from penstock import units
-from penstock.lab import analysis
 from penstock.lab.analysis import cost
 from penstock.lab.analysis.cost import TB, Protection, Relative, RunCost, StoreCost, Work
+from penstock.lab.analysis.verdicts import spread
 from penstock.lab.records import Run
-from penstock.lab.report import checks, comparison, plots, scaling
+from penstock.lab.report import checks, comparison, scaling
+from penstock.lab.report.plots import base as base_plots
 from penstock.lab.report.render import Document, KeyFigure, Plot, Section, Table, title
 from penstock.prices import Prices
 
@@ -145,7 +146,7 @@ def _runs(priced: Sequence[_Priced], asked: Question) -> list[Section]:
     currency = asked.prices.currency
     rows = []
     for one in priced:
-        seconds = analysis.spread(one.work.seconds)
+        seconds = spread(one.work.seconds)
         rows.append(
             (
                 one.name,
@@ -222,7 +223,7 @@ def _ownership(stores: Sequence[StoreCost], asked: Question) -> list[Section]:
         return scaling.amount(value, currency)
 
     text = "; ".join(f"{name}: {write(store.total_cost)}" for name, store in zip(names, stores, strict=True))
-    figure = plots.stacked_costs(names, parts, currency, write)
+    figure = base_plots.stacked_costs(names, parts, currency, write)
     plot = Plot("ownership", figure, f"{text}.", height=110 + 38 * len(stores))
     whole = [
         (

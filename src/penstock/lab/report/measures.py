@@ -6,10 +6,26 @@ from collections import Counter
 from collections.abc import Sequence
 
 from penstock import units
-from penstock.lab import analysis
-from penstock.lab.analysis import Latency, Measure, Seconds
+from penstock.lab.analysis import samples
+from penstock.lab.analysis.latency import Latency, Seconds, latencies, seconds
+from penstock.lab.analysis.resources import core_seconds, core_seconds_per_gb, cores, main_measure, peak_memory, usage
+from penstock.lab.analysis.samples import (
+    GB,
+    Measure,
+    all_right,
+    counted,
+    gb_per_core_hour,
+    measured,
+    repetitions,
+    verdicts,
+    wrong_checks,
+)
+from penstock.lab.analysis.verdicts import spread
 from penstock.lab.records import Run, Sample
-from penstock.lab.report import checks, plots, resources
+from penstock.lab.report import checks, resources
+from penstock.lab.report.plots import measures as measure_plots
+from penstock.lab.report.plots import series as series_plots
+from penstock.lab.report.plots.base import Write
 from penstock.lab.report.render import Document, KeyFigure, Part, Plot, Section, Table, title
 
 _MB = 1e6
@@ -20,7 +36,7 @@ _FOR_A_BOX = 3
 def throughput(measure: Measure) -> float:
     """Bytes per second, or operations per second where no bytes are moved; 0 where neither is known."""
     rates = measure.bytes_per_second if measure.bytes else measure.operations_per_second
-    return analysis.spread(rates).median
+    return spread(rates).median
 
 
 def achieved(measure: Measure) -> str:
@@ -34,7 +50,7 @@ def _requests(measure: Measure) -> str:
     """Operations per second, beside the bytes: of small objects they are the limit."""
     if not measure.operations:
         return ""
-    rate = analysis.spread(measure.operations_per_second).median
+    rate = spread(measure.operations_per_second).median
     return units.count(rate) if rate >= 100 else units.number(rate)
 
 
@@ -48,7 +64,7 @@ def told(measure: Measure) -> str:
 
 
 def key_figure(measure: Measure) -> KeyFigure:
-    times = analysis.spread(measure.seconds)
+    times = spread(measure.seconds)
     if measure.fixed_time and achieved(measure):
         return KeyFigure(measure.name, achieved(measure), f"over {units.seconds(times.median)}")
     if measure.clients and achieved(measure):
@@ -95,16 +111,16 @@ def _time_sections(found: Sequence[Measure]) -> list[Section]:
     return [Section("Time per measure" if timed else "Throughput", note, parts)]
 
 
-def _plots(name: str, values: dict[str, list[float]], unit: str, write: plots.Write) -> list[Part]:
+def _plots(name: str, values: dict[str, list[float]], unit: str, write: Write) -> list[Part]:
     if not values:
         return []
-    spreads = {measure: analysis.spread(found) for measure, found in values.items()}
+    spreads = {measure: spread(found) for measure, found in values.items()}
     text = "; ".join(f"{measure} {write(found.median)}" for measure, found in spreads.items()) + "."
     height = 64 + 34 * len(values)
-    made: list[Part] = [Plot(f"{name}-bars", plots.bars(spreads, unit, write), text, height=height)]
+    made: list[Part] = [Plot(f"{name}-bars", measure_plots.bars(spreads, unit, write), text, height=height)]
     if max(found.count for found in spreads.values()) >= _FOR_A_BOX:
         ranges = "; ".join(f"{measure} {write(s.low)} to {write(s.high)}" for measure, s in spreads.items())
-        boxes = plots.deviations(values, write)
+        boxes = measure_plots.deviations(values, write)
         made.append(Plot(f"{name}-boxes", boxes, f"Every repetition. {ranges}.", height=64 + 44 * len(values)))
     return made
 
@@ -121,14 +137,13 @@ def _curve_section(curves: dict[str, dict[int, Measure]]) -> Section:
         return [rate / scale for rate in found]
 
     series = {
-        name: {clients: analysis.spread(rates(measure)) for clients, measure in curve.items()}
-        for name, curve in curves.items()
+        name: {clients: spread(rates(measure)) for clients, measure in curve.items()} for name, curve in curves.items()
     }
     text = "; ".join(
         f"{name}: " + ", ".join(f"{write(found.median)} with {clients}" for clients, found in curve.items())
         for name, curve in series.items()
     )
-    plot = Plot("clients", plots.curves(series, "clients", unit, write), f"{text}.", height=360)
+    plot = Plot("clients", measure_plots.curves(series, "clients", unit, write), f"{text}.", height=360)
     note = "All clients together; "
     note += "; ".join(
         f"{name} is highest with {units.plural(max(curve, key=lambda clients: curve[clients].median), 'client')}"
@@ -139,11 +154,11 @@ def _curve_section(curves: dict[str, dict[int, Measure]]) -> Section:
 
 def _table(found: Sequence[Measure], cores: int, core_seconds_per_gb: dict[str, float | None]) -> Table:
     def row(measure: Measure) -> dict[str, str]:
-        times = analysis.spread(measure.seconds)
+        times = spread(measure.seconds)
         many = times.count > 1
         per_gb = core_seconds_per_gb.get(measure.name)
         on = measure.cores or cores
-        price = analysis.gb_per_core_hour(measure.bytes, times.median, on) if on and measure.bytes else 0
+        price = gb_per_core_hour(measure.bytes, times.median, on) if on and measure.bytes else 0
         return {
             "measure": measure.name,
             "times": units.count(times.count) if many else "",
@@ -186,7 +201,7 @@ def over_time(found: Sequence[Seconds]) -> list[Section]:
             shown = [line for line in alike if line.series in together]
             name = f"over-time-{'bytes' if moves_bytes else 'operations'}-{start}"
             text = "; ".join(_told(line) for line in shown)
-            parts.append(Plot(name, plots.over_time(shown), f"{text}.", height=260))
+            parts.append(Plot(name, series_plots.over_time(shown), f"{text}.", height=260))
     rows = [
         (
             line.series,
@@ -208,23 +223,24 @@ def over_time(found: Sequence[Seconds]) -> list[Section]:
 def latency(found: Sequence[Latency]) -> list[Section]:
     if not found:
         return []
-    asked = list(dict.fromkeys(percentile.percent for line in found for percentile in line.percentiles))
+    percents = list(dict.fromkeys(percentile.percent for line in found for percentile in line.percentiles))
     rows = []
     for line in found:
         values = {percentile.percent: units.latency(percentile.value) for percentile in line.percentiles}
-        told = [values.get(percent, "") for percent in asked]
-        rows.append((line.name, plots.phase(line.phase), units.count(line.count), *told, units.latency(line.maximum)))
-    columns = ("operation", "latency", "requests", *(f"{percent:g} %" for percent in asked), "slowest")
+        known = (values.get(percent, "") for percent in percents)
+        phase = series_plots.phase(line.phase)
+        rows.append((line.name, phase, units.count(line.count), *known, units.latency(line.maximum)))
+    columns = ("operation", "latency", "requests", *(f"{percent:g} %" for percent in percents), "slowest")
     table = Table(columns, rows, numeric=frozenset(range(2, len(columns))))
     text = "; ".join(
-        f"{line.name} {plots.phase(line.phase)}: "
+        f"{line.name} {series_plots.phase(line.phase)}: "
         + ", ".join(f"{p.percent:g} % within {units.latency(p.value)}" for p in line.percentiles)
         for line in found
     )
     error = max(line.error for line in found)
     note = "From sending a request. Each figure is the upper bound of its histogram bucket: the truth is at or below it"
     note += f", by {_percent(error)} at the most." if error else "."
-    plot = Plot("latency", plots.percentiles(found), f"{text}.", height=380)
+    plot = Plot("latency", series_plots.percentiles(found), f"{text}.", height=380)
     return [Section("Latency", note, [plot, table], brief=True)]
 
 
@@ -258,7 +274,7 @@ def load_sections(run: Run) -> list[Section]:
 def _errors(run: Run) -> list[Section]:
     counts: dict[str, Counter[str]] = {}
     first: dict[tuple[str, str], str] = {}
-    for sample in analysis.counted(run, "errors"):
+    for sample in counted(run, "errors"):
         name = str(sample["name"])
         counts.setdefault(name, Counter()).update(sample["errors"])
         for kind, text in (sample.get("first") or {}).items():
@@ -277,12 +293,12 @@ def _errors(run: Run) -> list[Section]:
 
 def _generator(run: Run) -> list[Section]:
     shares: dict[str, list[float]] = {}
-    for sample in analysis.counted(run, "measure"):
+    for sample in counted(run, "measure"):
         if sample.get("of_ceiling") is not None:
             shares.setdefault(str(sample["name"]), []).append(float(sample["of_ceiling"]))
     spent = [
         sample["core_seconds"] / sample["operations"] * 1e6
-        for sample in analysis.counted(run, "generator")
+        for sample in counted(run, "generator")
         if sample["operations"]
     ]
     if not shares:
@@ -290,12 +306,12 @@ def _generator(run: Run) -> list[Section]:
     ceilings = {str(sample["name"]): sample for sample in run.of_kind("ceiling")}
     rows = []
     for name, found in shares.items():
-        share = analysis.spread(found).median
+        share = spread(found).median
         verdict = "✗ the generator may be the limit" if share > BUSY_SHARE else "✓"
         rows.append((name, *_ceiling(ceilings.get(name)), f"{share * 100:.0f} %", verdict))
     note = "The generator's own ceiling was measured against a store that does nothing."
     if spent:
-        note += f" It took {units.count(analysis.spread(spent).median)} µs of a core per request."
+        note += f" It took {units.count(spread(spent).median)} µs of a core per request."
     columns = ("operation", "ceiling, operations/s", "ceiling", "reached of it", "limited by the store")
     return [Section("The generator", note, [Table(columns, rows, numeric=frozenset({1, 2, 3}))], brief=True)]
 
@@ -313,20 +329,20 @@ _PROMINENT = 4
 
 
 def document(run: Run) -> Document:
-    found = list(analysis.measured(run).values())
-    repetitions = analysis.repetitions(run)
-    per_gb = {measure.name: analysis.core_seconds_per_gb(run, measure) for measure in found}
+    found = list(measured(run).values())
+    ended = repetitions(run)
+    per_gb = {measure.name: core_seconds_per_gb(run, measure) for measure in found}
     return Document(
         kicker=f"Penstock lab · {title(run.description)} · {run.description.arm}",
         headline=_headline(run, found),
-        good=analysis.all_right(run) and not repetitions.failed and run.outcome in ("ok", "unfinished"),
+        good=all_right(run) and not ended.failed and run.outcome in ("ok", "unfinished"),
         key_figures=_key_figures(run, found),
         sections=[
             *checks.wrong(run),
             *checks.failed_repetitions(run),
-            *work_sections(found, analysis.cores(run), per_gb),
-            *over_time(analysis.seconds(run)),
-            *latency(analysis.latencies(run)),
+            *work_sections(found, cores(run), per_gb),
+            *over_time(seconds(run)),
+            *latency(latencies(run)),
             *checks.checks_section(run),
             *load_sections(run),
             *resources.resource_sections(run),
@@ -338,21 +354,21 @@ def document(run: Run) -> Document:
 
 
 def _headline(run: Run, found: list[Measure]) -> str:
-    cores = analysis.cores(run)
-    where = f" on {units.plural(cores, 'core')}" if cores else ""
+    count = cores(run)
+    where = f" on {units.plural(count, 'core')}" if count else ""
     sentence = f"{units.capitalised(title(run.description))}{where}: {_did(found)}"
-    repetitions = analysis.repetitions(run)
-    if wrong := analysis.wrong_checks(run):
+    ended = repetitions(run)
+    if wrong := wrong_checks(run):
         names = list(dict.fromkeys(str(sample["name"]) for sample in wrong))
         return f"{units.plural(len(wrong), 'check is', 'checks are')} wrong: {units.some(names)}. {sentence}."
-    if repetitions.failed:
-        whole = repetitions.succeeded + repetitions.failed
-        return f"{repetitions.failed} of {units.plural(whole, 'repetition')} failed. {sentence}."
+    if ended.failed:
+        whole = ended.succeeded + ended.failed
+        return f"{ended.failed} of {units.plural(whole, 'repetition')} failed. {sentence}."
     if run.outcome == "unfinished":
         return f"Unfinished. {sentence}."
     if run.outcome != "ok":
         return f"It ended as “{run.outcome}”. {sentence}."
-    made = analysis.verdicts(run).made
+    made = verdicts(run).made
     if not made:
         return f"{sentence}; nothing was checked."
     all_of_them = {1: "the check is", 2: "both checks are"}.get(made, f"all {units.count(made)} checks are")
@@ -377,17 +393,17 @@ def _did(found: list[Measure]) -> str:
 
 def _key_figures(run: Run, found: list[Measure]) -> list[KeyFigure]:
     figures = [key_figure(measure) for measure in _prominent(found)]
-    if main := analysis.main_measure(run, found):
+    if main := main_measure(run, found):
         figures += _price(run, main)
-    if (cores := analysis.core_seconds(run)) is not None:
-        figures.append(KeyFigure("Core-seconds", units.number(cores), "drivers and executors, per repetition"))
-    if store := analysis.usage(run, "store_core_seconds"):
-        median = analysis.spread(store).median
+    if (spent := core_seconds(run)) is not None:
+        figures.append(KeyFigure("Core-seconds", units.number(spent), "drivers and executors, per repetition"))
+    if store := usage(run, "store_core_seconds"):
+        median = spread(store).median
         figures.append(KeyFigure("Core-seconds of the store", units.number(median), "per repetition"))
-    if (peak := analysis.peak_memory(run)) is not None:
+    if (peak := peak_memory(run)) is not None:
         figures.append(KeyFigure("Peak memory", units.size(peak), "driver and executors"))
-    if (verdicts := analysis.verdicts(run)).made:
-        figures.append(KeyFigure("Checks right", f"{verdicts.right} of {verdicts.made}"))
+    if (checked := verdicts(run)).made:
+        figures.append(KeyFigure("Checks right", f"{checked.right} of {checked.made}"))
     return figures
 
 
@@ -400,19 +416,19 @@ def _prominent(found: list[Measure]) -> list[Measure]:
 
 def _price(run: Run, main: Measure) -> list[KeyFigure]:
     figures = []
-    if cores := main.cores or analysis.cores(run):
-        rate = analysis.gb_per_core_hour(main.bytes, main.median, cores)
+    if count := main.cores or cores(run):
+        rate = gb_per_core_hour(main.bytes, main.median, count)
         figures.append(KeyFigure("GB per core and hour", units.number(rate), main.name))
-    if (own := analysis.core_seconds_per_gb(run, main)) is not None:
+    if (own := core_seconds_per_gb(run, main)) is not None:
         figures.append(KeyFigure("Core-seconds per GB", units.number(own), main.name))
-    elif (whole := analysis.core_seconds(run)) is not None:
-        per_gb = whole / main.bytes * analysis.GB
+    elif (whole := core_seconds(run)) is not None:
+        per_gb = whole / main.bytes * GB
         figures.append(KeyFigure("Core-seconds per GB", units.number(per_gb), f"all applications, GB of {main.name}"))
     return figures
 
 
 def _data(run: Run, found: list[Measure]) -> dict[str, object]:
-    repetitions, wrong = analysis.repetitions(run), analysis.wrong_checks(run)
+    ended, wrong = repetitions(run), wrong_checks(run)
     return {
         "measures": {
             measure.name: {
@@ -421,12 +437,12 @@ def _data(run: Run, found: list[Measure]) -> dict[str, object]:
                 "operations": measure.operations,
                 "rows": measure.rows,
                 "clients": measure.clients,
-                "core_seconds_per_gb": analysis.core_seconds_per_gb(run, measure),
+                "core_seconds_per_gb": core_seconds_per_gb(run, measure),
             }
             for measure in found
         },
-        "checks": {"right": len(analysis.checks(run)) - len(wrong), "wrong": [dict(sample) for sample in wrong]},
-        "repetitions": {"succeeded": repetitions.succeeded, "failed": dict(repetitions.errors)},
+        "checks": {"right": len(samples.checks(run)) - len(wrong), "wrong": [dict(sample) for sample in wrong]},
+        "repetitions": {"succeeded": ended.succeeded, "failed": dict(ended.errors)},
         "latency_seconds": [
             {
                 "name": line.name,
@@ -434,6 +450,6 @@ def _data(run: Run, found: list[Measure]) -> dict[str, object]:
                 "requests": line.count,
                 "above_and_at_most": {f"{p.percent:g}": [p.above, p.value] for p in line.percentiles},
             }
-            for line in analysis.latencies(run)
+            for line in latencies(run)
         ],
     }

@@ -7,19 +7,21 @@ from collections.abc import Mapping
 from typing import Any
 
 from penstock import units
-from penstock.lab import analysis
+from penstock.lab.analysis.samples import answer_verdicts, counted, failed_queries, natural, query_seconds, repetitions
+from penstock.lab.analysis.verdicts import spread
 from penstock.lab.records import Run, Sample
-from penstock.lab.report import checks, comparison, plots, reads, resources
+from penstock.lab.report import checks, comparison, reads, resources
+from penstock.lab.report.plots import queries as query_plots
 from penstock.lab.report.render import Document, KeyFigure, Part, Plot, Section, Table
 
 
 def document(run: Run) -> Document:
-    seconds = analysis.query_seconds(run)
-    names = sorted(seconds, key=analysis.natural)
+    seconds = query_seconds(run)
+    names = sorted(seconds, key=natural)
     medians = {name: statistics.median(seconds[name]) for name in names}
-    verdicts = analysis.answer_verdicts(run)
-    failed = sorted(analysis.failed_queries(run), key=analysis.natural)
-    different = sorted((name for name, verdict in verdicts.items() if verdict != "equal"), key=analysis.natural)
+    verdicts = answer_verdicts(run)
+    failed = sorted(failed_queries(run), key=natural)
+    different = sorted((name for name, verdict in verdicts.items() if verdict != "equal"), key=natural)
     sections = [*checks.failed_repetitions(run), *_times(run, medians), _queries(run, seconds, verdicts)]
     if different:
         sections.insert(0, differences(run))
@@ -35,7 +37,7 @@ def document(run: Run) -> Document:
     return Document(
         kicker=f"Penstock lab · TPC-DS, scale {units.number(run.description.scale or 0)} · {run.description.arm}",
         headline=_headline(run, medians, verdicts, failed, different),
-        good=not failed and not different and run.outcome == "ok" and not analysis.repetitions(run).failed,
+        good=not failed and not different and run.outcome == "ok" and not repetitions(run).failed,
         key_figures=_key_figures(run, medians, verdicts),
         sections=sections,
         data={
@@ -59,7 +61,7 @@ def _headline(
         return f"{differ}: {units.some(different)}. {units.capitalised(took)}."
     if failed:
         return f"{units.plural(len(failed), 'query', 'queries')} failed: {units.some(failed)}. The other {took}."
-    if broken := analysis.repetitions(run).errors:
+    if broken := repetitions(run).errors:
         return f"{units.plural(len(broken), 'repetition')} failed. {units.capitalised(took)}."
     if run.outcome == "unfinished":
         return f"Unfinished: so far {took}."
@@ -85,7 +87,7 @@ def _key_figures(run: Run, medians: Mapping[str, float], verdicts: Mapping[str, 
     if verdicts:
         right = sum(verdict == "equal" for verdict in verdicts.values())
         figures.append(KeyFigure("Right answers", f"{right} of {len(verdicts)}", "checked with DuckDB"))
-    power = [sample for sample in analysis.counted(run, "application") if sample["role"] == "power"]
+    power = [sample for sample in counted(run, "application") if sample["role"] == "power"]
     if power and power[-1].get("core_seconds"):
         cores = statistics.median(sample["core_seconds"] for sample in power if sample.get("core_seconds"))
         figures.append(KeyFigure("Core-seconds", units.count(cores), "driver and executors"))
@@ -105,7 +107,7 @@ def _times(run: Run, medians: Mapping[str, float]) -> list[Section]:
     share = sum(medians[name] for name in longest) / total if total else 0
     bars = Plot(
         "time-per-query",
-        plots.query_bars(medians, planning),
+        query_plots.query_bars(medians, planning),
         f"The longest: {slow}.",
         height=360,
         wide=len(medians) > 30,
@@ -119,12 +121,12 @@ def _times(run: Run, medians: Mapping[str, float]) -> list[Section]:
         ),
     ]
     if len(medians) > 1:
-        spread = analysis.spread(list(medians.values()))
-        half = f"Half of the queries take {units.seconds(spread.median)} or less, three quarters "
-        half += f"{units.seconds(spread.quartile_high)} or less."
-        dots = Plot("distribution", plots.distribution({run.description.arm: medians}), half, height=200)
+        typical = spread(list(medians.values()))
+        half = f"Half of the queries take {units.seconds(typical.median)} or less, three quarters "
+        half += f"{units.seconds(typical.quartile_high)} or less."
+        dots = Plot("distribution", query_plots.distribution({run.description.arm: medians}), half, height=200)
         order = _in_order(run, medians)
-        line = Plot("cumulative", plots.cumulative(order), f"{units.seconds(total)} in all.", height=300)
+        line = Plot("cumulative", query_plots.cumulative(order), f"{units.seconds(total)} in all.", height=300)
         sections += [
             Section("Distribution", half, [dots]),
             Section("Time gone by", "One query after the other, in the order they ran.", [line]),
@@ -134,7 +136,7 @@ def _times(run: Run, medians: Mapping[str, float]) -> list[Section]:
 
 def _planning(run: Run) -> dict[str, float]:
     found: dict[str, list[float]] = {}
-    for sample in analysis.counted(run, "query"):
+    for sample in counted(run, "query"):
         if sample["status"] == "ok" and sample.get("planning_ms") is not None:
             found.setdefault(sample["query"], []).append(sample["planning_ms"] / 1000)
     return {name: statistics.median(values) for name, values in found.items()}
@@ -146,10 +148,10 @@ def _where(run: Run, medians: Mapping[str, float], planning: Mapping[str, float]
         plan = sum(planning.values())
         elapsed = {"execution": max(0.0, sum(medians.values()) - plan), "planning": plan}
         text = f"Planning {units.seconds(plan)} of {units.seconds(sum(medians.values()))}."
-        parts.append(Plot("elapsed-shares", plots.shares(elapsed, "seconds of elapsed time"), text, height=130))
+        parts.append(Plot("elapsed-shares", query_plots.shares(elapsed, "seconds of elapsed time"), text, height=130))
     if cores := _core_seconds(run):
         text = ", ".join(f"{name} {units.count(value)}" for name, value in cores.items()) + " core-seconds."
-        parts.append(Plot("core-shares", plots.shares(cores, "core-seconds"), text, height=130))
+        parts.append(Plot("core-shares", query_plots.shares(cores, "core-seconds"), text, height=130))
     return parts
 
 
@@ -164,9 +166,7 @@ def _where_note(run: Run, medians: Mapping[str, float], planning: Mapping[str, f
 
 def _core_seconds(run: Run) -> dict[str, float]:
     """Of the processors' time in the power run: what tasks used, what the collector used, and the rest."""
-    power = [
-        sample for sample in analysis.counted(run, "application") if sample["role"] == "power" and sample.get("summary")
-    ]
+    power = [sample for sample in counted(run, "application") if sample["role"] == "power" and sample.get("summary")]
     whole = sum(sample.get("core_seconds") or 0 for sample in power)
     tasks = sum(sample["summary"].get("executor_cpu_ms", 0) for sample in power) / 1000
     if not whole or not tasks:
@@ -187,11 +187,11 @@ def _queries(run: Run, seconds: Mapping[str, list[float]], verdicts: Mapping[str
         executions[sample["query"]] = sample
     rows = []
     repeated = any(len(values) > 1 for values in seconds.values())
-    for name in sorted(executions, key=analysis.natural):
+    for name in sorted(executions, key=natural):
         sample = executions[name]
         row = [name]
         if name in seconds:
-            times = analysis.spread(seconds[name])
+            times = spread(seconds[name])
             row.append(f"{times.median:.2f}")
             if repeated:
                 row.append(f"{times.low:.2f}–{times.high:.2f}")

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from penstock import units
-from penstock.lab import analysis
-from penstock.lab.analysis import Measure
+from penstock.lab.analysis.samples import Measure, counted, measured
+from penstock.lab.analysis.verdicts import spread
 from penstock.lab.records import Run, Sample
 from penstock.lab.report.render import Section, Table
 from penstock.summary import IoMetrics
@@ -31,7 +31,7 @@ def sections(runs: Sequence[Run], names: Sequence[str]) -> list[Section]:
     arms = [
         _Arm(
             name,
-            analysis.measured(run),
+            measured(run),
             local=run.description.options.get("source") == "local",
             s3a="+s3a" in (run.description.profile or ""),
         )
@@ -42,7 +42,7 @@ def sections(runs: Sequence[Run], names: Sequence[str]) -> list[Section]:
     common = [name for name in arms[0].measures if all(name in arm.measures for arm in arms)]
     if not common:
         return []
-    everything = [(name, analysis.measured(run)) for name, run in zip(names, runs, strict=True)]
+    everything = [(name, measured(run)) for name, run in zip(names, runs, strict=True)]
     return [
         _processor_time(everything, common),
         *_against_others(arms, common),
@@ -91,7 +91,7 @@ def _against_others(arms: Sequence[_Arm], common: Sequence[str]) -> list[Section
 def _requests_sent(run: Run) -> dict[str, float]:
     """To the store in one pass of each measure: the median."""
     found: dict[str, list[int]] = {}
-    for sample in analysis.counted(run, "measure"):
+    for sample in counted(run, "measure"):
         found.setdefault(str(sample["name"]), []).append(sum(sample.get("s3_requests", {}).values()))
     return {name: statistics.median(sent) for name, sent in found.items()}
 
@@ -105,7 +105,7 @@ def _requests(sent: Mapping[str, Mapping[str, float]], common: Sequence[str]) ->
 def _spread(values: Sequence[float]) -> str:
     if not values:
         return ""
-    found = analysis.spread(values)
+    found = spread(values)
     return f"{units.digits(found.median)} ({units.digits(found.low)}–{units.digits(found.high)})"
 
 

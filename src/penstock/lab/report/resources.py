@@ -5,10 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from penstock import units
-from penstock.lab import analysis
-from penstock.lab.analysis import DiskTrack, Spread, roles
+from penstock.lab.analysis.resources import (
+    DiskTrack,
+    daemons,
+    device_uses,
+    disk_tracks,
+    roles,
+    shuffle_disk,
+    summed,
+    usage,
+)
+from penstock.lab.analysis.verdicts import Spread, spread
 from penstock.lab.records import Run
-from penstock.lab.report import plots
+from penstock.lab.report.plots import series as series_plots
+from penstock.lab.report.plots.base import Write
 from penstock.lab.report.render import Part, Plot, Section, Table
 from penstock.summary import IoMetrics
 
@@ -83,16 +93,17 @@ _NOTE = (
 
 def device_sections(run: Run) -> list[Section]:
     """Nothing for a run whose machine was not metered, or where no device had anything to do."""
-    uses = analysis.device_uses(run)
+    uses = device_uses(run)
     if not uses:
         return []
     parts: list[Part] = []
-    if tracks := analysis.disk_tracks(run):
-        shares = analysis.spread(analysis.usage(run, "disk_busy_share"))
-        parts.append(Plot("disk-busy", plots.busy_over_time({"shuffle disk": tracks}), f"{_told(shares)}.", height=220))
+    if tracks := disk_tracks(run):
+        shares = spread(usage(run, "disk_busy_share"))
+        busy = series_plots.busy_over_time({"shuffle disk": tracks})
+        parts.append(Plot("disk-busy", busy, f"{_busy_text(shares)}.", height=220))
         text = f"The shuffle's disk in each second: {_moved(tracks)}."
-        parts.append(Plot("disk-rates", plots.rates_over_time(tracks), text, height=220))
-    shuffle = analysis.shuffle_disk(run)
+        parts.append(Plot("disk-rates", series_plots.rates_over_time(tracks), text, height=220))
+    shuffle = shuffle_disk(run)
     rows = [
         (
             f"{name}, shuffle" if name == shuffle else name,
@@ -110,12 +121,12 @@ def device_sections(run: Run) -> list[Section]:
 
 def compared(runs: Mapping[str, Run]) -> list[Section]:
     """The shuffle's media of each arm, by the arms' names; nothing where one's machine was not metered."""
-    busy = {name: analysis.usage(run, "disk_busy_share") for name, run in runs.items()}
+    busy = {name: usage(run, "disk_busy_share") for name, run in runs.items()}
     if not all(busy.values()):
         return []
     rows = []
     for name, run in runs.items():
-        shares = analysis.spread(busy[name])
+        shares = spread(busy[name])
         rows.append(
             (
                 name,
@@ -138,10 +149,10 @@ def compared(runs: Mapping[str, Run]) -> list[Section]:
     # Arms without a budget in memory do not say what they wrote to scratch.
     table = Table(columns, rows, numeric=frozenset(range(1, len(columns)))).filled()
     parts: list[Part] = []
-    tracks = {name: analysis.disk_tracks(run) for name, run in runs.items()}
+    tracks = {name: disk_tracks(run) for name, run in runs.items()}
     if all(tracks.values()):
-        text = "; ".join(f"{name} {percent(analysis.spread(shares).median)} busy" for name, shares in busy.items())
-        parts.append(Plot("disk-busy", plots.busy_over_time(tracks), f"{text}.", height=260))
+        text = "; ".join(f"{name} {percent(spread(shares).median)} busy" for name, shares in busy.items())
+        parts.append(Plot("disk-busy", series_plots.busy_over_time(tracks), f"{text}.", height=260))
     return [Section("The shuffle's disk", _NOTE, [*parts, table], brief=True)]
 
 
@@ -152,17 +163,17 @@ def percent(share: float) -> str:
     return f"{share * 100:.{0 if share >= 0.1 or not share else 1}f} %"
 
 
-def _median(run: Run, key: str, write: plots.Write) -> str:
-    values = analysis.usage(run, key)
-    return write(analysis.spread(values).median) if values else ""
+def _median(run: Run, key: str, write: Write) -> str:
+    values = usage(run, key)
+    return write(spread(values).median) if values else ""
 
 
 def _scratch(run: Run, place: str) -> str:
-    value = analysis.summed(run, f"scratch_{place}_bytes")
+    value = summed(run, f"scratch_{place}_bytes")
     return "" if value is None else units.data(value)
 
 
-def _told(shares: Spread) -> str:
+def _busy_text(shares: Spread) -> str:
     ranged = f", between {percent(shares.low)} and {percent(shares.high)}" if shares.count > 1 else ""
     return f"The shuffle's disk was busy {percent(shares.median)} of the time{ranged}"
 
@@ -193,9 +204,9 @@ def surroundings_sections(run: Run) -> list[Section]:
     """Nothing for a run that was not metered."""
     rows: list[tuple[str, ...]] = []
     for label, key, write in _SURROUNDINGS_FIGURES:
-        values = analysis.usage(run, key)
+        values = usage(run, key)
         if values:
-            found = analysis.spread(values)
+            found = spread(values)
             ranged = f"{write(found.low)} to {write(found.high)}" if found.count > 1 else ""
             rows.append((label, write(found.median), ranged))
     if not rows:
@@ -210,7 +221,7 @@ def surroundings_sections(run: Run) -> list[Section]:
 
 def _daemons(run: Run) -> list[Table]:
     """Nothing where one process is the whole store: its figures are the store's."""
-    found = analysis.daemons(run)
+    found = daemons(run)
     if len(found) < 2:
         return []
     rows = [

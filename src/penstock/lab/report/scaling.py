@@ -6,11 +6,14 @@ import math
 from collections.abc import Callable, Sequence
 
 from penstock import units
-from penstock.lab.analysis import Interval, cost, gb_per_core_hour
+from penstock.lab.analysis import cost
 from penstock.lab.analysis.cost import CORE_HOURS, Sizing
+from penstock.lab.analysis.samples import gb_per_core_hour
 from penstock.lab.analysis.usl import Curve, Fit, Law, NoFit, Size
+from penstock.lab.analysis.verdicts import Interval
 from penstock.lab.records import Run
-from penstock.lab.report import checks, plots
+from penstock.lab.report import checks
+from penstock.lab.report.plots import measures as measure_plots
 from penstock.lab.report.render import Document, KeyFigure, Part, Plot, Section, Table, title
 from penstock.prices import Prices
 
@@ -180,7 +183,7 @@ def _throughput(sizing: Sizing) -> Section:
 
     unit = "MB/s" if sizing.bytes else "runs an hour"
     text = "; ".join(f"{_cores(size)}: {units.number(rate(size.seconds))} {unit}" for size in curve.measured)
-    plot = Plot("throughput", plots.throughput(curve, rate, unit), f"{text}.", height=380)
+    plot = Plot("throughput", measure_plots.throughput(curve, rate, unit), f"{text}.", height=380)
     if isinstance(curve.fit, NoFit):
         return Section("Throughput", curve.fit.reason, [plot])
     end = curve.predicted[-1].cores
@@ -208,7 +211,7 @@ def _cost_and_time(sizing: Sizing) -> Section:
         if len(worthy) < len(curve.measured)
         else "Every size measured buys time with money."
     )
-    figure = plots.time_against_cost(curve, lambda cost: amount(cost, sizing.currency), sizing.currency)
+    figure = measure_plots.time_against_cost(curve, lambda cost: amount(cost, sizing.currency), sizing.currency)
     return Section("Time against cost", note, [Plot("time-against-cost", figure, f"{text}.", height=380)])
 
 

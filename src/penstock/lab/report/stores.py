@@ -6,12 +6,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from penstock import prices, units
-from penstock.lab import analysis
 from penstock.lab.analysis import stores
 from penstock.lab.analysis.cost import Relative
+from penstock.lab.analysis.resources import core_seconds, daemons, usage
 from penstock.lab.analysis.stores import Cell, Choices, Matrix, Row, Store
+from penstock.lab.analysis.verdicts import spread
 from penstock.lab.records import Run
-from penstock.lab.report import checks, comparison, plots, scaling
+from penstock.lab.report import checks, comparison, scaling
+from penstock.lab.report.plots import base as base_plots
 from penstock.lab.report.render import Document, KeyFigure, Part, Plot, Section, Table, title
 from penstock.prices import Medium, Prices
 
@@ -56,7 +58,7 @@ def _effort(found: Matrix, labels: Sequence[str]) -> list[Section]:
         cells = [cell for cell in row.cells.values() if cell.run.description.id not in told]
         told |= {cell.run.description.id for cell in cells}
         name = label.removesuffix(f", {row.series}") if row.series else label
-        if any(analysis.usage(cell.run, _FIGURES[0][0]) for cell in cells):
+        if any(usage(cell.run, _FIGURES[0][0]) for cell in cells):
             shares.append((name, *(_share(row.cells.get(store.name)) for store in found.stores)))
         for store in found.stores:
             cell = row.cells.get(store.name)
@@ -82,12 +84,12 @@ def _effort(found: Matrix, labels: Sequence[str]) -> list[Section]:
 
 
 def _share(cell: Cell | None) -> str:
-    own = analysis.usage(cell.run, _FIGURES[0][0]) if cell else []
+    own = usage(cell.run, _FIGURES[0][0]) if cell else []
     if cell is None or not own:
         return ""
-    applications = analysis.core_seconds(cell.run)
+    applications = core_seconds(cell.run)
     beside = f" ({units.number(applications)})" if applications is not None else ""
-    return f"{units.number(analysis.spread(own).median)}{beside}"
+    return f"{units.number(spread(own).median)}{beside}"
 
 
 _FIGURES = (
@@ -99,17 +101,17 @@ _FIGURES = (
 
 
 def _median(cell: Cell, key: str) -> str:
-    values = analysis.usage(cell.run, key)
+    values = usage(cell.run, key)
     if not values:
         return ""
-    median = analysis.spread(values).median
+    median = spread(values).median
     return (
         units.number(median) if key.endswith("seconds") else units.size(median) if "peak" in key else units.data(median)
     )
 
 
 def _daemons(cell: Cell, label: str, store: Store) -> list[tuple[str, ...]]:
-    found = analysis.daemons(cell.run)
+    found = daemons(cell.run)
     if len(found) < 2:
         return []
     return [
@@ -269,7 +271,7 @@ def _times(found: Matrix, labels: Sequence[str]) -> Section:
         cell = row.cells.get(store.name)
         if cell is None:
             return "✗ failed" if store.name in row.failed else ""
-        took = analysis.spread(cell.work.seconds)
+        took = spread(cell.work.seconds)
         ranged = f" ({units.digits(took.low)}–{units.digits(took.high)})" if took.count > 1 else ""
         part = found.ratio(row, store)
         ratio = f" {units.number(part.ratio)}×" if part and store != found.baseline else ""
@@ -297,8 +299,8 @@ def _relative(found: Matrix, labels: Sequence[str]) -> list[Section]:
     """All stores, workload by workload: performance alone, and for the price of the capacity."""
     performance = _by_store(found, lambda row, store: _inverse(found, row, store))
     text = "; ".join(_spoken(name, labels, values) for name, values in performance.items())
-    size = plots.height(len(labels), len(performance))
-    figure = plots.ratio_bars(
+    size = base_plots.height(len(labels), len(performance))
+    figure = base_plots.ratio_bars(
         labels, performance, f"performance / that of {found.baseline.name}", longest=_longest(found)
     )
     note = f"How much work in the same time, against {found.baseline.name}: longer is faster."
@@ -316,7 +318,7 @@ def _price_and_performance(found: Matrix, labels: Sequence[str]) -> list[Section
             "price of raw capacity": [one.capacity if one else None for one in against],
             "performance": [one.performance if one else None for one in against],
         }
-        figure = plots.ratio_bars(
+        figure = base_plots.ratio_bars(
             labels, groups, f"{store.name} / {found.baseline.name}", longest=_longest(found), first_colour=1
         )
         text = _spoken(f"{store.name}, performance", labels, groups["performance"])
@@ -325,7 +327,7 @@ def _price_and_performance(found: Matrix, labels: Sequence[str]) -> list[Section
             f"{units.capitalised(store.name)} against {found.baseline.name}, whose price and performance are 1: it "
             "pays for itself where the bar of its performance is the longer one."
         )
-        plot = Plot(f"price-{number}", figure, f"{text}; price {capacity}×.", height=plots.height(len(labels), 2))
+        plot = Plot(f"price-{number}", figure, f"{text}; price {capacity}×.", height=base_plots.height(len(labels), 2))
         sections.append(Section(f"Relative price and performance: {store.name}", note, [plot]))
     if sections:
         rows = [
