@@ -119,7 +119,7 @@ def test_a_report_shows_the_disk_over_time_and_every_device() -> None:
 def test_arms_are_compared_by_how_busy_they_kept_the_disk_and_what_memory_took() -> None:
     runs = [sorted_on("disk", 0.6), sorted_on("memory", 0.3, memory=25 * MB)]
     for compared in (runs, [*runs, sorted_on("half", 0.4, memory=MB)]):
-        table, plots = parts(report.document(compared), "The shuffle's disk")
+        table, plots = parts(report.document(compared), "Shuffle disk")
         cells = [dict(zip(table.columns, row, strict=True)) for row in table.rows]
         assert [(cell["arm"], cell["disk busy"]) for cell in cells][:2] == [("disk", "60 %"), ("memory", "30 %")]
         assert [cell["scratch in memory"] for cell in cells][:2] == ["", "25.0 MB"]

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.lab.analysis.samples import natural, query_seconds
-from penstock.lab.analysis.verdicts import compare, ratio, ratio_interval, spread
+from penstock.lab.analysis.verdicts import compare_all, ratio, ratio_interval, spread
 from penstock.lab.records import Description, Run
 
 few = settings(max_examples=20, deadline=None)  # each example resamples thousands of times
@@ -72,7 +72,7 @@ def test_warm_up_is_not_counted() -> None:
 def test_totals_cover_the_same_queries_on_both_sides() -> None:
     baseline = run(query("q1", 2), query("q2", 50), query("q3", 4), arm="plain")
     candidate = run(query("q1", 1), query("q2", 1, status="failed"), query("q3", 2))
-    found = compare(baseline, candidate)
+    found = compare_all((baseline, candidate))[0]
     assert found.total.baseline.median == 6
     assert found.total.candidate.median == 3
     assert found.only_in_one == ("q2",)
@@ -81,15 +81,15 @@ def test_totals_cover_the_same_queries_on_both_sides() -> None:
 def test_a_round_that_lacks_a_query_has_no_total() -> None:
     before = run(query("q1", 1), query("q2", 1), query("q1", 50, iteration=2))
     after = run(query("q1", 2), query("q2", 2))
-    total = compare(before, after).total
+    total = compare_all((before, after))[0].total
     assert (total.baseline.median, total.baseline.count) == (2.0, 1)
     with pytest.raises(ValueError, match="no round"):
-        compare(before, run(query("q1", 2), query("q2", 2, iteration=2)))
+        compare_all((before, run(query("q1", 2), query("q2", 2, iteration=2))))[0]
 
 
 def test_nothing_in_common_is_said_so() -> None:
     with pytest.raises(ValueError, match="in both"):
-        compare(run(query("q1", 1)), run(query("q2", 1)))
+        compare_all((run(query("q1", 1)), run(query("q2", 1))))[0]
 
 
 def test_queries_sort_as_people_count() -> None:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from penstock.lab.analysis.resources import core_seconds, core_seconds_per_gb, main_measure, roles
 from penstock.lab.analysis.samples import all_right, gb_per_core_hour, measured, measures, repetitions, verdicts
-from penstock.lab.analysis.verdicts import compare, compare_all
+from penstock.lab.analysis.verdicts import compare_all
 from penstock.lab.records import Run
 from tests.unit.lab import lab_runs
 from tests.unit.lab.lab_runs import GB, application, check, measure, repetition
@@ -83,7 +83,7 @@ def test_one_application_of_unknown_cost_leaves_the_whole_unknown() -> None:
 
 
 def test_equal_work_is_compared_in_seconds() -> None:
-    total = compare(lab_runs.terasort(seconds=20), lab_runs.terasort(seconds=10)).total
+    total = compare_all((lab_runs.terasort(seconds=20), lab_runs.terasort(seconds=10)))[0].total
     assert (total.name, total.unit, total.verdict) == ("total", "s", "faster")
     assert total.ratio == pytest.approx(0.5)
 
@@ -91,7 +91,7 @@ def test_equal_work_is_compared_in_seconds() -> None:
 def test_twice_the_data_in_twice_the_time_is_no_difference() -> None:
     small = run(*(s for n in (1, 2, 3) for s in repetition(n, [measure("sort", 10 + n / 10, bytes=GB)])))
     large = run(*(s for n in (1, 2, 3) for s in repetition(n, [measure("sort", 20 + n / 5, bytes=2 * GB)])))
-    total = compare(small, large).total
+    total = compare_all((small, large))[0].total
     assert (total.unit, total.verdict) == ("s/GB", "inside the noise")
     assert total.ratio == pytest.approx(1)
 
@@ -103,7 +103,7 @@ def test_work_for_a_set_time_is_compared_by_what_it_did() -> None:
     after = run(
         measure("get", 30, basis="rate", bytes=6 * GB, operations=10), measure("list", 30, basis="rate", operations=400)
     )
-    found = compare(before, after)
+    found = compare_all((before, after))[0]
     assert {part.name: (part.unit, part.ratio) for part in found.parts} == {
         "get": ("s/GB", 0.5),
         "list": ("s/1000 operations", 0.25),
@@ -114,14 +114,14 @@ def test_work_for_a_set_time_is_compared_by_what_it_did() -> None:
 
 def test_work_at_the_same_time_is_not_added_up() -> None:
     at_once = [measure("sort", 10), measure("sort", 12), measure("sort", 11), measure("validate", 1)]
-    total = compare(run(*repetition(1, at_once)), run(*repetition(1, at_once))).total
+    total = compare_all((run(*repetition(1, at_once)), run(*repetition(1, at_once))))[0].total
     assert total.baseline.median == 12
 
 
 def test_users_at_the_same_time_are_no_samples_of_the_noise() -> None:
     at_once = repetition(1, [measure("sort", seconds) for seconds in (10, 10.1, 10.2, 10.3)])
     half = repetition(1, [measure("sort", seconds) for seconds in (5, 5.1, 5.2, 5.3)])
-    assert compare(run(*at_once), run(*half)).total.verdict == "noise unknown"
+    assert compare_all((run(*at_once), run(*half)))[0].total.verdict == "noise unknown"
 
 
 def test_answers_of_queries_are_checks_too() -> None:
@@ -136,7 +136,7 @@ def test_a_reference_and_single_users_are_in_no_total() -> None:
         beside = measure("sort, one process", 50, reference=True)
         return run(*repetition(1, [*users, measure("2 sorts at once", seconds), beside]))
 
-    found = compare(arm(10), arm(5))
+    found = compare_all((arm(10), arm(5)))[0]
     assert (found.total.name, found.total.ratio) == ("2 sorts at once", 0.5)
     assert [part.name for part in found.parts] == ["sort", "2 sorts at once", "sort, one process"]
 
@@ -158,8 +158,8 @@ def test_a_slower_arm_has_the_reciprocal_ratio_the_other_way_round(seconds: list
     def arm(by: float) -> Run:
         return run(*(s for n, value in enumerate(seconds, start=1) for s in repetition(n, [measure("x", value * by)])))
 
-    there = compare(arm(1), arm(factor)).total
-    back = compare(arm(factor), arm(1)).total
+    there = compare_all((arm(1), arm(factor)))[0].total
+    back = compare_all((arm(factor), arm(1)))[0].total
     assert there.ratio * back.ratio == pytest.approx(1, rel=1e-3)
     assert there.baseline.median == pytest.approx(statistics.median(seconds), abs=1e-3)
 

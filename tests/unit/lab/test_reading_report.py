@@ -94,7 +94,7 @@ def test_one_round_of_each_is_no_loss_beyond_the_noise() -> None:
 
 
 def test_a_query_shows_both_arms_files_bytes_and_requests_and_the_tables_that_made_the_difference() -> None:
-    found = table(compared(), "What was read: with")
+    found = table(compared(), "Reads: with")
     files, size, gets, read, seconds, ratio, tables = rows(found)["q72"]
     assert (files, size, gets, read) == ("140 → 49", "11.0 MB → 1.80 MB", "280 → 98", "280 kB → 98.0 kB")
     assert (seconds, ratio) == ("10.00 → 2.50", "0.25")
@@ -128,12 +128,12 @@ def test_runs_of_before_reads_were_recorded_compare_as_ever() -> None:
         return made.run("tpcds", made.repetition(1, samples), arm=name)
 
     for document in (report.document([old("a"), old("b")]), report.document([old("a")])):
-        assert not [section for section in document.sections if "read" in section.title]
+        assert not [section for section in document.sections if "Reads" in section.title]
 
 
 def test_where_nothing_counts_requests_the_files_are_told_without_them() -> None:
     plain = {k: v for k, v in query("q1", 1, {"item": (5, 5)}).items() if k != "lake"}
-    found = table(report.document([made.run("tpcds", made.repetition(1, [plain]))]), "What each query read")
+    found = table(report.document([made.run("tpcds", made.repetition(1, [plain]))]), "Reads per query")
     assert rows(found)["q1"] == ("5", "5 B", "", "")
 
 

@@ -61,7 +61,7 @@ def run(*, arm: str = "Penstock", seconds: float = 2.0, rounds: int = 1, **chang
 
 
 def test_the_headline_says_that_all_is_right() -> None:
-    assert report.document([run()]).headline == "All 3 queries ran in 6.06 s on 2 cores, and every answer is right."
+    assert report.document([run()]).headline == "All 3 queries ran in 6.06 s on 2 cores, and every answer is correct."
 
 
 def test_a_wrong_answer_is_the_first_thing_said() -> None:
@@ -69,7 +69,7 @@ def test_a_wrong_answer_is_the_first_thing_said() -> None:
     document = report.document([run(more=[wrong], outcome="wrong")])
     assert document.headline.startswith("1 answer differ")
     assert not document.good
-    assert document.sections[0].title == "Answers that differ"
+    assert document.sections[0].title == "Wrong answers"
 
 
 def test_a_failed_query_is_never_an_average() -> None:
@@ -85,7 +85,7 @@ def test_a_repetition_that_could_not_run_is_said_first() -> None:
     document = report.document([Run(description, (broken, {"kind": "end", "at_ms": 0, "outcome": "failed"}))])
     assert document.headline == "1 repetition failed. No query was measured."
     assert not document.good
-    assert document.sections[0].title == "Repetitions that failed"
+    assert document.sections[0].title == "Failed repetitions"
 
 
 def test_the_page_loads_nothing_from_elsewhere() -> None:

@@ -123,7 +123,7 @@ def test_the_page_says_first_which_size_is_fastest_and_which_cheapest() -> None:
 def test_what_is_only_predicted_is_said_to_be() -> None:
     page = report.document(curve_of(Law(90, 10, 0.3), (1, 2, 4)))
     assert "predicted, not measured: more than " in page.headline
-    table = next(part for section in page.sections if section.title == "Every size" for part in section.parts)
+    table = next(part for section in page.sections if section.title == "All sizes" for part in section.parts)
     assert [row[-1] for row in table.rows[3:]] == ["predicted", "predicted"]
 
 
@@ -137,7 +137,7 @@ def test_no_law_is_claimed_from_two_sizes() -> None:
 def test_a_law_that_misses_says_so() -> None:
     # Something else than cores decides: 4 cores are much slower than both their neighbours.
     page = scaling.document([run(1, [100.0]), run(2, [50.0]), run(4, [90.0]), run(8, [15.0])])
-    law = next(section for section in page.sections if section.title == "The law")
+    law = next(section for section in page.sections if section.title == "Scalability law")
     assert "does not describe this workload well" in law.note
 
 
@@ -157,7 +157,7 @@ def test_with_prices_the_costs_are_money() -> None:
 
 def test_all_forms_can_be_made_and_read() -> None:
     runs = curve_of(Law(90, 10, 0.3), (1, 2, 4, 8))
-    assert "“An hour saved”" in report.as_markdown(runs)
+    assert "“core-hours per hour saved”" in report.as_markdown(runs)
     assert json.loads(report.as_json(runs))["law"]["sigma"] == pytest.approx(0.1, abs=0.05)
     assert 'id="time-against-cost"' in report.as_html(runs)
     assert report.as_html(runs) == report.as_html(runs)

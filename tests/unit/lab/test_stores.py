@@ -122,14 +122,18 @@ def test_the_price_of_raw_capacity_is_that_of_the_drives_it_fills() -> None:
 @pytest.mark.parametrize(
     ("runs", "chosen", "why"),
     [
-        ([timed("etl", "HDFS")], Choices(), "all of them are of one arm"),
-        ([timed("etl", "HDFS"), timed("etl", "embedded")], Choices("S3"), "no arm called S3; there are HDFS, embedded"),
+        ([timed("etl", "HDFS")], Choices(), "all runs are of one arm"),
+        (
+            [timed("etl", "HDFS"), timed("etl", "embedded")],
+            Choices("S3"),
+            "there is no arm S3; the arms are HDFS, embedded",
+        ),
         ([timed("etl", "HDFS")] * 2 + [timed("etl", "embedded")], Choices(), "measured twice on HDFS"),
         ([run("etl", [], arm="a"), run("etl", [], arm="b")], Choices(), "no workload was completed"),
         (
             [timed("etl", "HDFS"), run("kmeans", [], arm="HDFS", lake=lake("embedded")), timed("etl", "embedded")],
             Choices(),
-            "the arm HDFS is another lake in another workload",
+            "the arm HDFS has different lakes in different workloads",
         ),
     ],
 )

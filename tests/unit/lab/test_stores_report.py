@@ -62,11 +62,11 @@ def test_each_store_has_a_figure_of_its_price_beside_its_performance(page: Docum
 def test_the_stores_work_stands_beside_the_applications_and_reading_and_writing_are_metered_once(
     page: Document,
 ) -> None:
-    rows = table(page, "The store's own work")
+    rows = table(page, "Work of the stores")
     assert rows[1][0] == "DFSIO"
     assert [row[0] for row in rows].count("DFSIO") == 1
     assert ["Enrichment", "10 (150)", "10.5 (158)", "13.7 (206)", "8 (120)"] in rows
-    daemons = table(page, "The store's own work", 2)
+    daemons = table(page, "Work of the stores", 2)
     assert ["TeraSort", "Ceph 3x", "osd.1", "1.05", "400.0 MiB", "100 MB", "1.00 GB"] in daemons
     assert not any(row[1] == "HDFS" for row in daemons[1:]), "one process is the whole store"
 
@@ -84,7 +84,7 @@ def test_a_comparison_tells_that_metadata_were_on_another_medium() -> None:
     slow, fast = timed("etl", "Ceph 3x"), timed("etl", "Ceph 3x")
     store = {**fast.description.lake["store"], "layout": {"metadata": "/dev/vda, ext4"}}
     slow = Run(replace(slow.description, id="slow", lake={**slow.description.lake, "store": store}), slow.samples)
-    rows = table(report.document([slow, fast]), "What differs")
+    rows = table(report.document([slow, fast]), "Differences")
     assert ["store, metadata", "/dev/vda, ext4", "tmpfs"] in rows
 
 
@@ -104,7 +104,7 @@ def test_an_arm_that_failed_says_why_and_the_others_are_compared() -> None:
     found = stores.document(runs)
     assert found.headline.startswith("2 repetitions of ETL on Ceph 3x failed. ")
     assert "Over 1 workload, against HDFS: embedded takes 0.8× the time" in found.headline
-    assert table(found, "What failed")[1:] == [["ETL on Ceph 3x", "1, 2", "✗ no OSD"]]
+    assert table(found, "Failures")[1:] == [["ETL on Ceph 3x", "1, 2", "✗ no OSD"]]
     assert table(found, "Time")[1][3] == "✗ failed"
 
 
@@ -113,7 +113,7 @@ def test_arms_of_one_workload_are_compared_without_the_one_that_failed() -> None
     for runs in ([broken(hdfs, "no OSD"), ceph, embedded], [broken(hdfs, "no OSD"), ceph]):
         found = report.document(runs)
         assert found.headline.startswith("2 repetitions of HDFS failed. ")
-        assert table(found, "What failed")[1:] == [["HDFS", "1, 2", "✗ no OSD"]]
+        assert table(found, "Failures")[1:] == [["HDFS", "1, 2", "✗ no OSD"]]
         assert not found.good
     assert "Ceph 3x" in report.document([broken(hdfs, "a"), broken(ceph, "b")]).headline
 

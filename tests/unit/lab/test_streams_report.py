@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from penstock.lab.analysis.resources import TOGETHER, by_query, executions, lives, slow_downs
-from penstock.lab.analysis.verdicts import compare
+from penstock.lab.analysis.verdicts import compare_all
 from penstock.lab.report import report
 from tests.unit.lab.crowd_runs import streams
 
@@ -15,7 +15,7 @@ def test_the_slow_down_is_that_of_the_whole_and_of_each_query() -> None:
     assert {part.name: part.ratio for part in slow_downs(run)} == {"q1": 2.0, "q2": 2.0, "q10": 2.0}
     # 3 s of start and 3 queries: 6 s alone, 9 s each in company, begun 10 ms after one another.
     document = report.document([run])
-    assert document.headline.startswith("3 users at once took 1.5× the time of one alone: 9.02 s, not 6.00 s")
+    assert document.headline.startswith("3 concurrent users took 1.5× the time of one: 9.02 s instead of 6.00 s")
     assert document.good
 
 
@@ -43,14 +43,14 @@ def test_a_wrong_answer_of_one_user_is_said_first_and_whose_it_is() -> None:
 
 def test_users_without_a_time_are_told_as_such() -> None:
     document = report.document([streams(failing="q10")])
-    assert document.headline.startswith("1 query failed for somebody: q10. 3 users at once have no time")
+    assert document.headline.startswith("1 query failed for at least one user: q10. 3 concurrent users have no time")
     assert not document.good
 
 
 def test_without_the_user_alone_no_slow_down_is_claimed() -> None:
     document = report.document([streams(alone=False)])
-    assert document.headline == "3 users at once took 9.02 s; every answer of everyone is right."
-    assert "Slow-down" not in {figure.label for figure in document.key_figures}
+    assert document.headline == "3 concurrent users took 9.02 s; all answers of all users are correct."
+    assert "Slowdown" not in {figure.label for figure in document.key_figures}
 
 
 def test_the_timeline_starts_with_the_first_submission_and_holds_every_query() -> None:
@@ -62,5 +62,5 @@ def test_the_timeline_starts_with_the_first_submission_and_holds_every_query() -
 
 
 def test_two_runs_are_compared_by_their_whole_and_not_by_users_that_share_it() -> None:
-    comparison = compare(streams(seconds=(1, 4)), streams(seconds=(1, 2)))
+    comparison = compare_all((streams(seconds=(1, 4)), streams(seconds=(1, 2))))[0]
     assert [part.name for part in comparison.parts] == ["1 user", "3 users"]

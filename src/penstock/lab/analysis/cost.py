@@ -1,9 +1,7 @@
-"""What runs and stores cost: compute by the hour, storage over its life. Pure; money is in the currency of the prices.
+"""Costs of runs, by the hour, and of stores, over their life; runs of one workload as points of a curve. Pure.
 
-Nothing here knows a price: `penstock.prices` does. GB and TB are decimal, as drives are sold and as throughput per
-core is published; GiB is for memory.
-
-Runs of one workload as points of a curve and as things that cost money. Pure functions of their samples.
+Money is in the currency of the prices, which are in `penstock.prices`. GB and TB are decimal, as drives are sold and as
+throughput per core is published; GiB is for memory.
 """
 
 from __future__ import annotations
@@ -36,17 +34,17 @@ TB = 10**12
 
 @dataclass(frozen=True)
 class Protection:
-    """How a store survives the loss of drives: `copies` of everything, or `data` + `parity` chunks (erasure coding)."""
+    """Protection of a store against the loss of drives: copies, or data and parity chunks (erasure coding)."""
 
     name: str
     factor: float
     """Bytes on drives per byte stored: 3 for three copies, 1.5 for 4+2."""
     hosts: int
-    """Machines needed so that no two copies or chunks share one."""
+    """The fewest machines on which no two copies or chunks share one."""
 
 
 def protection(text: str) -> Protection:
-    """`3x` or `4+2`. Raises `ValueError` for anything else."""
+    """Parse `3x` or `4+2`. Raises `ValueError` for anything else."""
     if found := re.fullmatch(r"([1-9]\d?)x", text):
         copies = int(found[1])
         return Protection(text, copies, copies)
@@ -58,7 +56,7 @@ def protection(text: str) -> Protection:
 
 @dataclass(frozen=True)
 class RunCost:
-    """One run's price/performance. `cores` are the executors' task slots; the cost is that of the whole cluster."""
+    """Price/performance of one run. `cores` are the executors' task slots; `cost` is that of the whole cluster."""
 
     seconds: float
     cores: int
@@ -67,7 +65,7 @@ class RunCost:
 
     @property
     def gb_per_core_hour(self) -> float | None:
-        """Throughput that can be compared between clusters of other sizes."""
+        """Throughput that is comparable between clusters of different sizes."""
         return gb_per_core_hour(self.bytes, self.seconds, self.cores) if self.bytes else None
 
     @property
@@ -77,7 +75,7 @@ class RunCost:
 
 @dataclass(frozen=True)
 class StoreCost:
-    """A store that holds `capacity_bytes` of users' data, over the years of its amortisation."""
+    """The cost of a store for `capacity_bytes` of user data, over the years of its amortisation."""
 
     protection: Protection
     medium: Medium
@@ -101,17 +99,17 @@ class StoreCost:
         return self.total_cost / (self.capacity_bytes / TB) / self.years
 
 
-def store_cost(prices: Prices, medium: Medium, kept: Protection, capacity_bytes: float) -> StoreCost:
-    """Total cost of ownership: whole drives in whole nodes, at least one node for each copy or chunk."""
+def store_cost(prices: Prices, medium: Medium, protection: Protection, capacity_bytes: float) -> StoreCost:
+    """Total cost of ownership, with whole drives in whole nodes and at least one node for each copy or chunk."""
     storage, years = prices.storage, prices.amortisation.years
-    raw_bytes = capacity_bytes * kept.factor / storage.fill_share
+    raw_bytes = capacity_bytes * protection.factor / storage.fill_share
     drives = math.ceil(raw_bytes / TB / medium.tb_per_drive)
-    nodes = max(math.ceil(drives / storage.drives_per_node), kept.hosts)
+    nodes = max(math.ceil(drives / storage.drives_per_node), protection.hosts)
     drives = max(drives, nodes)
     watts = drives * medium.watts_per_drive + nodes * storage.watts_per_node
     drives_cost = drives * medium.tb_per_drive * medium.price_per_tb
     return StoreCost(
-        protection=kept,
+        protection=protection,
         medium=medium,
         capacity_bytes=capacity_bytes,
         years=years,
@@ -128,7 +126,7 @@ def store_cost(prices: Prices, medium: Medium, kept: Protection, capacity_bytes:
 
 @dataclass(frozen=True)
 class Relative:
-    """One arm against the first, with raw capacity as the stand-in for price, as Red Hat's Spark-on-Ceph tests have it.
+    """One arm relative to the first, with raw capacity in place of price, as in Red Hat's Spark-on-Ceph tests.
 
     `time` and `capacity` are ratios to the baseline; below 1 is faster, or smaller.
     """
@@ -138,32 +136,32 @@ class Relative:
 
     @property
     def performance(self) -> float:
-        """Work done in the same time: above 1 is faster."""
+        """Work done in the same time; above 1 is faster."""
         return 1 / self.time
 
     @property
     def price_performance(self) -> float:
-        """Time × raw capacity: below 1 the same work costs less storage-time than with the baseline."""
+        """Time × raw capacity; below 1 the same work costs less storage-time than with the baseline."""
         return self.time * self.capacity
 
 
-def relative(seconds: Sequence[float], kept: Sequence[Protection]) -> list[Relative]:
-    """Of each arm against the first."""
+def relative(seconds: Sequence[float], protections: Sequence[Protection]) -> list[Relative]:
+    """Each arm relative to the first."""
     return [
-        Relative(own / seconds[0], protected.factor / kept[0].factor)
-        for own, protected in zip(seconds, kept, strict=True)
+        Relative(own / seconds[0], protected.factor / protections[0].factor)
+        for own, protected in zip(seconds, protections, strict=True)
     ]
 
 
 CORE_HOURS = "core-hours"
-"""What a run costs where nobody gave prices: the cores of the whole cluster times the hours."""
+"""The unit of cost without prices: the cores of the whole cluster times the hours."""
 
 
 @dataclass(frozen=True)
 class Work:
-    """What a run did in each of its complete rounds: `seconds` each, for `bytes` of input or output.
+    """The work of a run: `seconds` of each complete round, for `bytes` of input or output.
 
-    Work of a set time, whose amount differs, is counted by the GB: then `unit` is `GB`, and else `run`.
+    `unit` is `GB` for work of fixed time, whose amount varies, and `run` otherwise.
     """
 
     unit: str
@@ -172,10 +170,11 @@ class Work:
 
 
 def work(run: Run, names: Collection[str] | None = None) -> Work:
-    """All that was timed, or only the pieces in `names`; a round in which one of them is missing is not counted.
+    """All work of the run, or only the pieces in `names`. Rounds in which a piece is missing are left out.
 
     Pieces of one name within a round are concurrent: their median stands for them. `bytes` are those of the largest
-    piece, since pieces of one round work on the same data; of TPC-DS its scale factor's raw data, as the field counts.
+    piece, since pieces of one round work on the same data; for TPC-DS they are the raw data of its scale factor, which
+    is the convention.
     """
     pieces = own_pieces(run)
     found = {name: piece for name, piece in pieces.items() if names is None or name in names}
@@ -190,7 +189,7 @@ def work(run: Run, names: Collection[str] | None = None) -> Work:
 
 
 def own_pieces(run: Run) -> dict[str, Measure]:
-    """What was timed, without what took place at the same time or elsewhere."""
+    """The measures of the run that count in totals, by name."""
     return {name: piece for name, piece in measured(run).items() if not piece.apart}
 
 
@@ -207,37 +206,37 @@ def _rounds(pieces: dict[str, Measure], value: Callable[[samples.Work], float]) 
 
 
 def size_of(run: Run) -> ClusterSize:
-    """Raises `ValueError` for a run that records no cluster."""
+    """The size of the run's cluster. Raises `ValueError` for a run without one."""
     if not run.description.size:
         raise ValueError(f"{run.description.id} ran on no cluster")
     return ClusterSize.from_json(run.description.size)
 
 
 def hourly(size: ClusterSize, prices: Prices | None) -> float:
-    """An hour of the whole cluster, driver included: in the prices' currency, or in core-hours without prices."""
+    """The cost of an hour of the whole cluster, driver included; in core-hours without prices."""
     cores = size.driver.cores + size.executor_cores
     memory_bytes = size.driver.memory_bytes + size.executors * size.executor.memory_bytes
     return prices.compute_per_hour(cores, memory_bytes / GIB) if prices else float(cores)
 
 
 def clusters_at_once(run: Run) -> int:
-    """The most applications that ran at the same time, each on a cluster of the run's size; at least 1."""
+    """The greatest number of concurrent applications, each on a cluster of the run's size; at least 1."""
     edges: list[tuple[int, int]] = []
     for sample in counted(run, "application"):
         if sample.get("submitted_ms") is not None and sample.get("elapsed_ms") is not None:
             edges += [(sample["submitted_ms"], 1), (sample["submitted_ms"] + sample["elapsed_ms"], -1)]
-    # At one moment an end sorts before a start: one after the other is not at once.
+    # At the same moment an end sorts before a start, since consecutive applications are not concurrent.
     return max([1, *itertools.accumulate(change for _, change in sorted(edges))])
 
 
 def run_cost(run: Run, prices: Prices) -> RunCost:
-    """Of the median repetition. Raises `ValueError` where none was completed.
+    """The cost of the median repetition. Raises `ValueError` where none was completed.
 
-    Where users had a cluster each at the same time, all of them are counted for the whole time.
+    Where concurrent users have a cluster each, every cluster counts for the whole time.
     """
     done, size = work(run), size_of(run)
     if not done.seconds:
-        raise ValueError(f"no repetition of {run.description.id} was completed")
+        raise ValueError(f"{run.description.id} completed no repetition")
     seconds = statistics.median(done.seconds)
     clusters = clusters_at_once(run)
     cost = clusters * hourly(size, prices) * seconds / 3600
@@ -246,20 +245,20 @@ def run_cost(run: Run, prices: Prices) -> RunCost:
 
 @dataclass(frozen=True)
 class Sizing:
-    """A curve, and what its numbers are: `unit` of work (`run` or `GB`), `bytes` of it, `currency` of its costs."""
+    """A curve with the `unit` of its work (`run` or `GB`), the `bytes` of one unit, and the `currency` of its costs."""
 
     curve: Curve
     unit: str
     bytes: float | None
     currency: str
     clusters: int
-    """At once, each of the curve's sizes."""
+    """The number of concurrent clusters, each of the curve's size."""
     left_out: tuple[str, ...]
-    """What only some of the sizes completed; part of no time."""
+    """Measures that only some of the sizes completed; they are excluded from all times."""
 
 
 def same_but_for_size(runs: Sequence[Run]) -> bool:
-    """Whether the runs are points of one curve: two or more numbers of cores, and nothing else that differs."""
+    """Return whether the runs differ in their number of cores and in nothing else."""
     kinds = {
         (
             run.description.workload,
@@ -278,9 +277,9 @@ def same_but_for_size(runs: Sequence[Run]) -> bool:
 
 
 def sizing(runs: Sequence[Run], prices: Prices | None = None) -> Sizing:
-    """The curve of runs that are `same_but_for_size`. Raises `ValueError` where nothing was measured on any size.
+    """The curve of runs that are `same_but_for_size`. Raises `ValueError` where no repetition succeeded on any size.
 
-    A size that nobody measured costs what a cluster of the largest measured one's driver and executors would.
+    Predicted sizes are priced with the driver and the executors of the largest measured size.
     """
     completed = [names for run in runs if (names := set(own_pieces(run)))]
     names = set.intersection(*(completed or [set()]))
@@ -315,7 +314,7 @@ def _scaled(size: ClusterSize, cores: int) -> ClusterSize:
 
 
 def sizes_for(cores: Sequence[int], executor: ProcessSize, driver: ProcessSize) -> list[ClusterSize]:
-    """Clusters of so many executor cores, in whole executors. Raises `ValueError` for one that is not."""
+    """Clusters with these numbers of executor cores. Raises `ValueError` for one that has no whole executors."""
     for count in cores:
         if count < 1 or count % executor.cores:
             raise ValueError(f"{count} cores are not a whole number of executors with {executor.cores} cores each")

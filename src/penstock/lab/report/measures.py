@@ -25,12 +25,11 @@ from penstock.lab.records import Run, Sample
 from penstock.lab.report import checks, resources
 from penstock.lab.report.plots import measures as measure_plots
 from penstock.lab.report.plots import series as series_plots
-from penstock.lab.report.plots.base import Write
+from penstock.lab.report.plots.base import MB, Write
 from penstock.lab.report.render import Document, KeyFigure, Part, Plot, Section, Table, title
 
-_MB = 1e6
 _FOR_A_BOX = 3
-"""Repetitions from which on a box says more than a range."""
+"""The fewest repetitions for which a box shows more than a range."""
 
 
 def throughput(measure: Measure) -> float:
@@ -40,22 +39,22 @@ def throughput(measure: Measure) -> float:
 
 
 def achieved(measure: Measure) -> str:
-    """`87.3 MB/s` or `1 240 operations/s`; nothing where neither is known."""
+    """`87.3 MB/s` or `1 240 operations/s`; empty where neither is known."""
     if measure.bytes:
         return units.rate(throughput(measure))
     return units.operations(throughput(measure)) if measure.operations else ""
 
 
 def _requests(measure: Measure) -> str:
-    """Operations per second, beside the bytes: of small objects they are the limit."""
+    """Operations per second, which are the limit for small objects."""
     if not measure.operations:
         return ""
     rate = spread(measure.operations_per_second).median
     return units.count(rate) if rate >= 100 else units.number(rate)
 
 
-def told(measure: Measure) -> str:
-    """`12.3 s (1.07 GB, 87.3 MB/s)`; of work for a set time first what it achieved."""
+def result_text(measure: Measure) -> str:
+    """`12.3 s (1.07 GB, 87.3 MB/s)`; for work of fixed time, the rate precedes the time."""
     if measure.fixed_time and achieved(measure):
         requests = f" ({_requests(measure)} operations/s)" if measure.bytes and measure.operations else ""
         return f"{achieved(measure)}{requests} over {units.seconds(measure.median)}"
@@ -76,7 +75,7 @@ def key_figure(measure: Measure) -> KeyFigure:
 
 
 def by_clients(found: Sequence[Measure]) -> dict[str, dict[int, Measure]]:
-    """Series of one kind of work against the number of clients; only those measured with more than one number."""
+    """Measures by series and number of clients, for the series with more than one number of clients."""
     series: dict[str, dict[int, Measure]] = {}
     for measure in found:
         if measure.clients and throughput(measure):
@@ -85,7 +84,7 @@ def by_clients(found: Sequence[Measure]) -> dict[str, dict[int, Measure]]:
 
 
 def work_sections(found: Sequence[Measure], cores: int, core_seconds_per_gb: dict[str, float | None]) -> list[Section]:
-    """The plots, then the table; nothing for a run that measured nothing. `cores` are the executors', 0 if unknown."""
+    """Plots and table; empty for a run without measures. `cores` are those of the executors, 0 if unknown."""
     if not found:
         return []
     table = _table(found, cores, core_seconds_per_gb)
@@ -93,21 +92,21 @@ def work_sections(found: Sequence[Measure], cores: int, core_seconds_per_gb: dic
     made = [_curve_section(curves)] if curves else []
     if not curves:
         made += _time_sections(found)
-    return [*made, Section("Every measure", "1 GB is 10⁹ bytes.", [table], brief=True)]
+    return [*made, Section("All measures", "1 GB is 10⁹ bytes.", [table], brief=True)]
 
 
 def _time_sections(found: Sequence[Measure]) -> list[Section]:
     timed = {measure.name: measure.seconds for measure in found if not measure.fixed_time}
-    moved = {m.name: [rate / _MB for rate in m.bytes_per_second] for m in found if m.fixed_time and m.bytes}
+    moved = {m.name: [rate / MB for rate in m.bytes_per_second] for m in found if m.fixed_time and m.bytes}
     others = {m.name: m.operations_per_second for m in found if m.fixed_time and not m.bytes and m.operations}
     parts = [
         *_plots("times", timed, "seconds", units.seconds),
-        *_plots("throughput", moved, "MB/s", lambda value: units.rate(value * _MB)),
+        *_plots("throughput", moved, "MB/s", lambda value: units.rate(value * MB)),
         *_plots("operations", others, "operations/s", units.operations),
     ]
     note = "Medians of the repetitions; the whiskers are their range." if _repeated(found) else ""
     if any(len(measure.works) >= _FOR_A_BOX for measure in found):
-        note += " Below, every repetition against the median of its measure."
+        note += " The boxes show every repetition relative to the median of its measure."
     return [Section("Time per measure" if timed else "Throughput", note, parts)]
 
 
@@ -127,7 +126,7 @@ def _plots(name: str, values: dict[str, list[float]], unit: str, write: Write) -
 
 def _curve_section(curves: dict[str, dict[int, Measure]]) -> Section:
     moves_bytes = all(measure.bytes for curve in curves.values() for measure in curve.values())
-    scale, unit = (_MB, "MB/s") if moves_bytes else (1, "operations/s")
+    scale, unit = (MB, "MB/s") if moves_bytes else (1, "operations/s")
 
     def write(value: float) -> str:
         return units.rate(value * scale) if moves_bytes else units.operations(value)
@@ -144,7 +143,7 @@ def _curve_section(curves: dict[str, dict[int, Measure]]) -> Section:
         for name, curve in series.items()
     )
     plot = Plot("clients", measure_plots.curves(series, "clients", unit, write), f"{text}.", height=360)
-    note = "All clients together; "
+    note = "Rates are totals of all clients; "
     note += "; ".join(
         f"{name} is highest with {units.plural(max(curve, key=lambda clients: curve[clients].median), 'client')}"
         for name, curve in series.items()
@@ -188,7 +187,7 @@ _SERIES_IN_ONE_PLOT = 3
 
 
 def over_time(found: Sequence[Seconds]) -> list[Section]:
-    """The lines of what moves bytes, those of what does not, and the fastest, median and slowest second of each."""
+    """Series that move bytes, then those that do not, and the slowest, median and fastest second of each."""
     lines = [line for line in found if any(line.amounts)]
     if not lines:
         return []
@@ -200,7 +199,7 @@ def over_time(found: Sequence[Seconds]) -> list[Section]:
             together = names[start : start + _SERIES_IN_ONE_PLOT]
             shown = [line for line in alike if line.series in together]
             name = f"over-time-{'bytes' if moves_bytes else 'operations'}-{start}"
-            text = "; ".join(_told(line) for line in shown)
+            text = "; ".join(_line_text(line) for line in shown)
             parts.append(Plot(name, series_plots.over_time(shown), f"{text}.", height=260))
     rows = [
         (
@@ -215,7 +214,8 @@ def over_time(found: Sequence[Seconds]) -> list[Section]:
     columns = ("series", "repetition", "seconds", "slowest second", "median second", "fastest second")
     table = [Table(columns, rows, numeric=frozenset({1, 2, 3, 4, 5}))] if rows else []
     note = (
-        "What was done in each second. Slowest, median and fastest are of whole seconds: not the first, not the last."
+        "Work done in each second. The slowest, median and fastest second exclude the first and the last, which are "
+        "partial."
     )
     return [Section("Throughput over time", note, [*parts, *table])]
 
@@ -230,7 +230,7 @@ def latency(found: Sequence[Latency]) -> list[Section]:
         known = (values.get(percent, "") for percent in percents)
         phase = series_plots.phase(line.phase)
         rows.append((line.name, phase, units.count(line.count), *known, units.latency(line.maximum)))
-    columns = ("operation", "latency", "requests", *(f"{percent:g} %" for percent in percents), "slowest")
+    columns = ("operation", "latency", "requests", *(f"{percent:g} %" for percent in percents), "maximum")
     table = Table(columns, rows, numeric=frozenset(range(2, len(columns))))
     text = "; ".join(
         f"{line.name} {series_plots.phase(line.phase)}: "
@@ -238,8 +238,8 @@ def latency(found: Sequence[Latency]) -> list[Section]:
         for line in found
     )
     error = max(line.error for line in found)
-    note = "From sending a request. Each figure is the upper bound of its histogram bucket: the truth is at or below it"
-    note += f", by {_percent(error)} at the most." if error else "."
+    note = "Time from sending a request. Each figure is the upper bound of its histogram bucket"
+    note += f", which exceeds the true value by at most {_percent(error)}." if error else "."
     plot = Plot("latency", series_plots.percentiles(found), f"{text}.", height=380)
     return [Section("Latency", note, [plot, table], brief=True)]
 
@@ -248,7 +248,7 @@ def _percent(share: float) -> str:
     return f"{share * 100:.{0 if share >= 0.1 else 1}f} %"
 
 
-def _told(line: Seconds) -> str:
+def _line_text(line: Seconds) -> str:
     extremes = line.extremes
     if extremes is None:
         return f"{line.series}: {units.plural(len(line.amounts), 'second')}"
@@ -263,11 +263,11 @@ def _rate(line: Seconds, amount: float) -> str:
 
 
 BUSY_SHARE = 0.8
-"""Of its own ceiling: above, the generator and not the store may be what was measured."""
+"""The share of the generator's own ceiling above which the generator may be the limit instead of the store."""
 
 
 def load_sections(run: Run) -> list[Section]:
-    """Nothing for a workload that has no generator."""
+    """Errors and the generator's load; empty for a workload without a generator."""
     return [*_errors(run), *_generator(run)]
 
 
@@ -286,8 +286,8 @@ def _errors(run: Run) -> list[Section]:
     ]
     if not rows:
         return []
-    columns = ("operation", "error", "times", "the first")
-    note = "Requests that failed are in no throughput and in no latency."
+    columns = ("operation", "error", "count", "first message")
+    note = "Failed requests are excluded from throughput and latency."
     return [Section("Errors", note, [Table(columns, rows, numeric=frozenset({2}))], brief=True)]
 
 
@@ -309,15 +309,15 @@ def _generator(run: Run) -> list[Section]:
         share = spread(found).median
         verdict = "✗ the generator may be the limit" if share > BUSY_SHARE else "✓"
         rows.append((name, *_ceiling(ceilings.get(name)), f"{share * 100:.0f} %", verdict))
-    note = "The generator's own ceiling was measured against a store that does nothing."
+    note = "The ceiling is the limit of the generator itself, measured against a store that does no work."
     if spent:
-        note += f" It took {units.count(spread(spent).median)} µs of a core per request."
-    columns = ("operation", "ceiling, operations/s", "ceiling", "reached of it", "limited by the store")
-    return [Section("The generator", note, [Table(columns, rows, numeric=frozenset({1, 2, 3}))], brief=True)]
+        note += f" The generator spent {units.count(spread(spent).median)} µs of a core per request."
+    columns = ("operation", "ceiling, operations/s", "ceiling", "share of ceiling", "limited by the store")
+    return [Section("Load generator", note, [Table(columns, rows, numeric=frozenset({1, 2, 3}))], brief=True)]
 
 
 def _ceiling(sample: Sample | None) -> tuple[str, str]:
-    """What the generator did by itself, in operations and in bytes per second."""
+    """The generator's ceiling, in operations and in bytes per second."""
     if sample is None:
         return "", ""
     moved = float(sample["bytes_per_second"])
@@ -325,7 +325,7 @@ def _ceiling(sample: Sample | None) -> tuple[str, str]:
 
 
 _PROMINENT = 4
-"""So many measures are told one by one; of more, the longest."""
+"""The most measures that the headline and the key figures list; of more, they have the longest."""
 
 
 def document(run: Run) -> Document:
@@ -346,7 +346,7 @@ def document(run: Run) -> Document:
             *checks.checks_section(run),
             *load_sections(run),
             *resources.resource_sections(run),
-            *resources.surroundings_sections(run),
+            *resources.machine_sections(run),
             checks.reproduction([run.description]),
         ],
         data=_data(run, found),
@@ -360,19 +360,19 @@ def _headline(run: Run, found: list[Measure]) -> str:
     ended = repetitions(run)
     if wrong := wrong_checks(run):
         names = list(dict.fromkeys(str(sample["name"]) for sample in wrong))
-        return f"{units.plural(len(wrong), 'check is', 'checks are')} wrong: {units.some(names)}. {sentence}."
+        return f"{units.plural(len(wrong), 'check')} failed: {units.some(names)}. {sentence}."
     if ended.failed:
         whole = ended.succeeded + ended.failed
         return f"{ended.failed} of {units.plural(whole, 'repetition')} failed. {sentence}."
     if run.outcome == "unfinished":
         return f"Unfinished. {sentence}."
     if run.outcome != "ok":
-        return f"It ended as “{run.outcome}”. {sentence}."
+        return f"The run ended as “{run.outcome}”. {sentence}."
     made = verdicts(run).made
     if not made:
         return f"{sentence}; nothing was checked."
-    all_of_them = {1: "the check is", 2: "both checks are"}.get(made, f"all {units.count(made)} checks are")
-    return f"{sentence}; {all_of_them} right."
+    all_of_them = {1: "the check", 2: "both checks"}.get(made, f"all {units.count(made)} checks")
+    return f"{sentence}; {all_of_them} passed."
 
 
 def _did(found: list[Measure]) -> str:
@@ -387,8 +387,8 @@ def _did(found: list[Measure]) -> str:
     if len(found) > _PROMINENT:
         longest = max(found, key=lambda measure: measure.median)
         whole = sum(measure.median for measure in found)
-        return f"{len(found)} measures in {units.seconds(whole)}, the longest {longest.name} {told(longest)}"
-    return ", ".join(f"{measure.name}{' at' if measure.fixed_time else ''} {told(measure)}" for measure in found)
+        return f"{len(found)} measures in {units.seconds(whole)}, the longest {longest.name} {result_text(longest)}"
+    return ", ".join(f"{measure.name}{' at' if measure.fixed_time else ''} {result_text(measure)}" for measure in found)
 
 
 def _key_figures(run: Run, found: list[Measure]) -> list[KeyFigure]:
@@ -403,7 +403,7 @@ def _key_figures(run: Run, found: list[Measure]) -> list[KeyFigure]:
     if (peak := peak_memory(run)) is not None:
         figures.append(KeyFigure("Peak memory", units.size(peak), "driver and executors"))
     if (checked := verdicts(run)).made:
-        figures.append(KeyFigure("Checks right", f"{checked.right} of {checked.made}"))
+        figures.append(KeyFigure("Checks passed", f"{checked.right} of {checked.made}"))
     return figures
 
 

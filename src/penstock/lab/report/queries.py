@@ -1,4 +1,4 @@
-"""What a TPC-DS run says."""
+"""The report of a TPC-DS run."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ def document(run: Run) -> Document:
     sections = [*checks.failed_repetitions(run), *_times(run, medians), _queries(run, seconds, verdicts)]
     if different:
         sections.insert(0, differences(run))
-    sections += comparison.of_run(run)
+    sections += comparison.read_sections(run)
     sections += [
         *reads.warmth_sections([run], [run.description.arm]),
         *resources.resource_sections(run),
-        *resources.surroundings_sections(run),
+        *resources.machine_sections(run),
     ]
     if manifests := run.of_kind("dataset"):
         sections.append(dataset(manifests[-1]["manifest"]))
@@ -72,8 +72,8 @@ def _validated(took: str, medians: Mapping[str, float], verdicts: Mapping[str, s
     if not verdicts:
         return f"{took}; no answer was checked."
     if len(verdicts) < len(medians):
-        return f"{took}; {len(verdicts)} answers were checked, and all of those are right."
-    return f"All {took}, and every answer is right." if len(medians) > 1 else f"{took}, and its answer is right."
+        return f"{took}; {len(verdicts)} answers were checked, and all of them are correct."
+    return f"All {took}, and every answer is correct." if len(medians) > 1 else f"{took}, and its answer is correct."
 
 
 def _key_figures(run: Run, medians: Mapping[str, float], verdicts: Mapping[str, str]) -> list[KeyFigure]:
@@ -86,7 +86,7 @@ def _key_figures(run: Run, medians: Mapping[str, float], verdicts: Mapping[str, 
         figures.append(KeyFigure("Longest query", units.seconds(medians[longest]), longest))
     if verdicts:
         right = sum(verdict == "equal" for verdict in verdicts.values())
-        figures.append(KeyFigure("Right answers", f"{right} of {len(verdicts)}", "checked with DuckDB"))
+        figures.append(KeyFigure("Correct answers", f"{right} of {len(verdicts)}", "verified with DuckDB"))
     power = [sample for sample in counted(run, "application") if sample["role"] == "power"]
     if power and power[-1].get("core_seconds"):
         cores = statistics.median(sample["core_seconds"] for sample in power if sample.get("core_seconds"))
@@ -115,9 +115,9 @@ def _times(run: Run, medians: Mapping[str, float]) -> list[Section]:
     sections = [
         Section("Time per query", f"The longest are {slow}: {share:.0%} of the total.", [bars]),
         Section(
-            "Where the time went",
-            _where_note(run, medians, planning),
-            _where(run, medians, planning),
+            "Time breakdown",
+            _breakdown_note(run, medians, planning),
+            _breakdown(run, medians, planning),
         ),
     ]
     if len(medians) > 1:
@@ -126,10 +126,10 @@ def _times(run: Run, medians: Mapping[str, float]) -> list[Section]:
         half += f"{units.seconds(typical.quartile_high)} or less."
         dots = Plot("distribution", query_plots.distribution({run.description.arm: medians}), half, height=200)
         order = _in_order(run, medians)
-        line = Plot("cumulative", query_plots.cumulative(order), f"{units.seconds(total)} in all.", height=300)
+        line = Plot("cumulative", query_plots.cumulative(order), f"{units.seconds(total)} in total.", height=300)
         sections += [
             Section("Distribution", half, [dots]),
-            Section("Time gone by", "One query after the other, in the order they ran.", [line]),
+            Section("Cumulative time", "One query after the other, in the order they ran.", [line]),
         ]
     return sections
 
@@ -142,7 +142,7 @@ def _planning(run: Run) -> dict[str, float]:
     return {name: statistics.median(values) for name, values in found.items()}
 
 
-def _where(run: Run, medians: Mapping[str, float], planning: Mapping[str, float]) -> list[Part]:
+def _breakdown(run: Run, medians: Mapping[str, float], planning: Mapping[str, float]) -> list[Part]:
     parts: list[Part] = []
     if planning:
         plan = sum(planning.values())
@@ -155,17 +155,17 @@ def _where(run: Run, medians: Mapping[str, float], planning: Mapping[str, float]
     return parts
 
 
-def _where_note(run: Run, medians: Mapping[str, float], planning: Mapping[str, float]) -> str:
+def _breakdown_note(run: Run, medians: Mapping[str, float], planning: Mapping[str, float]) -> str:
     notes = []
     if planning:
         notes.append(f"Planning took {sum(planning.values()) / sum(medians.values()):.0%} of the elapsed time.")
     if _core_seconds(run):
-        notes.append("What is not task time is spent on compiling, planning and the driver's own work.")
-    return " ".join(notes) or "Neither planning nor core-seconds were measured in this run."
+        notes.append("Time outside of tasks goes to compilation, planning and the work of the driver.")
+    return " ".join(notes) or "This run measured neither planning nor core-seconds."
 
 
 def _core_seconds(run: Run) -> dict[str, float]:
-    """Of the processors' time in the power run: what tasks used, what the collector used, and the rest."""
+    """Processor time of the power run, in core-seconds: that of tasks, and the rest."""
     power = [sample for sample in counted(run, "application") if sample["role"] == "power" and sample.get("summary")]
     whole = sum(sample.get("core_seconds") or 0 for sample in power)
     tasks = sum(sample["summary"].get("executor_cpu_ms", 0) for sample in power) / 1000
@@ -201,7 +201,7 @@ def _queries(run: Run, seconds: Mapping[str, list[float]], verdicts: Mapping[str
         row.append(_answer_cell(sample, verdicts.get(name)))
         rows.append(row)
     columns = ["query", "median, s" if repeated else "seconds", *(["range, s"] if repeated else []), "rows", "answer"]
-    return Section("Every query", "", [Table(columns, rows, numeric=frozenset(range(1, len(columns) - 1)))], brief=True)
+    return Section("All queries", "", [Table(columns, rows, numeric=frozenset(range(1, len(columns) - 1)))], brief=True)
 
 
 def _answer_cell(sample: Sample, verdict: str | None) -> str:
@@ -222,12 +222,12 @@ def differences(run: Run) -> Section:
     ]
     some_user = any(whose for _, whose, _ in rows)
     table = Table(
-        ("query", "whose", "difference") if some_user else ("query", "difference"),
+        ("query", "users", "difference") if some_user else ("query", "difference"),
         rows if some_user else [(query, difference) for query, _, difference in rows],
     )
     return Section(
-        "Answers that differ",
-        "Expected rows are marked -, found ones +.",
+        "Wrong answers",
+        "Expected rows are marked -, actual rows +.",
         [table],
         brief=True,
     )
@@ -247,4 +247,6 @@ def dataset(manifest: Mapping[str, Any]) -> Section:
     ]
     columns = ("table", "rows", "bytes", "objects", "layout")
     table = Table(columns, rows, numeric=frozenset({1, 2, 3}), folded=units.plural(len(rows), "table"))
-    return Section("Data", "Generated by a Spark application; the same scale always gives the same rows.", [table])
+    return Section(
+        "Data", "A Spark application generated the data; a scale factor always gives the same rows.", [table]
+    )

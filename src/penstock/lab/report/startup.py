@@ -1,4 +1,4 @@
-"""What the start-up benchmark says: from submission to the first task, one run per arm."""
+"""The report of the start-up benchmark: time from submission to the first task, one run per arm."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from penstock.lab.report.render import Document, KeyFigure, Plot, Section, Table
 
 
 def document(runs: Sequence[Run]) -> Document:
-    """The first run is the one the others are set against."""
+    """Compare the runs with the first."""
     arms = {run.description.arm: start_seconds(run) for run in runs}
     measured = {arm: seconds for arm, seconds in arms.items() if seconds}
     spreads = {arm: spread(seconds) for arm, seconds in measured.items()}
@@ -30,7 +30,7 @@ def document(runs: Sequence[Run]) -> Document:
         )
         for arm, found in spreads.items()
     ]
-    columns = ("arm", "starts", "median, s", "middle half, s", "range, s", "failed")
+    columns = ("arm", "starts", "median, s", "quartiles, s", "range, s", "failed")
     figures = [
         KeyFigure(arm, units.seconds(found.median), f"{found.low:.2f}–{found.high:.2f} s, {found.count} starts")
         for arm, found in spreads.items()
@@ -44,7 +44,7 @@ def document(runs: Sequence[Run]) -> Document:
         sections=[
             Section(
                 "From submission to the first task",
-                "From the start of the command to the launch of the first task; the arms took turns.",
+                "Time from the start of the command to the launch of the first task. The arms took turns.",
                 [
                     Plot("starts", base_plots.starts(measured), text, height=110 + 70 * max(1, len(measured))),
                     Table(columns, rows, numeric=frozenset(range(1, len(columns)))),

@@ -169,11 +169,11 @@ def _grid(start: float, end: float) -> list[float]:
 
 def time_against_cost(curve: Curve, write: Write, unit: str) -> Figure:
     """A dot per size, labelled with its cores; the line joins the sizes that no other size beats."""
-    worthy = sorted((size for size in curve.measured if curve.worth_it(size)), key=lambda size: size.cost)
+    efficient = sorted((size for size in curve.measured if curve.worth_it(size)), key=lambda size: size.cost)
     others = [size for size in curve.measured if not curve.worth_it(size)]
     open_circle = {"size": 9, "color": SERIES[0], "symbol": "circle-open", "line": {"width": 1.5}}
     groups = (
-        ("worth having", worthy, "lines+markers+text", {"size": 10, "color": SERIES[0]}),
+        ("efficient", efficient, "lines+markers+text", {"size": 10, "color": SERIES[0]}),
         ("beaten in time and cost", others, "markers+text", {"size": 9, "color": QUIET}),
         ("predicted", curve.predicted, "markers+text", open_circle),
     )
@@ -196,8 +196,8 @@ def time_against_cost(curve: Curve, write: Write, unit: str) -> Figure:
             if sizes
         ),
         showlegend=True,
-        xaxis=zero_axis(f"{unit} a run"),
-        yaxis=zero_axis("seconds a run"),
+        xaxis=zero_axis(f"{unit} per run"),
+        yaxis=zero_axis("seconds per run"),
     )
 
 
