@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.lab.analysis.resources import core_seconds, core_seconds_per_gb, main_measure, roles
-from penstock.lab.analysis.samples import all_right, gb_per_core_hour, measured, measures, repetitions, verdicts
+from penstock.lab.analysis.samples import all_passed, gb_per_core_hour, measures_by_name, repetitions, validation_counts
 from penstock.lab.analysis.verdicts import compare_all
 from penstock.lab.records import Run
 from tests.unit.lab import lab_runs
@@ -24,34 +24,38 @@ def run(*samples: dict[str, Any], **described: Any) -> Run:
     return lab_runs.run("sorting", samples, **described)
 
 
+def seconds_by_name(found: Run) -> dict[str, list[float]]:
+    return {name: measure.seconds for name, measure in measures_by_name(found).items()}
+
+
 def test_warm_up_and_failed_repetitions_are_counted_in_nothing() -> None:
     found = run(
         *repetition(0, [measure("sort", 9), application("sort", core_seconds=99)]),
         *repetition(1, [measure("sort", 1), application("sort", core_seconds=2)]),
         *repetition(2, [measure("sort", 7), application("sort", core_seconds=99)], error="an executor was lost"),
     )
-    assert measures(found) == {"sort": [1.0]}
+    assert seconds_by_name(found) == {"sort": [1.0]}
     assert core_seconds(found) == 2
     assert repetitions(found).errors == {2: "an executor was lost"}
 
 
 def test_a_repetition_that_goes_on_is_not_counted_beside_one_that_ended() -> None:
     found = run(*repetition(1, [measure("sort", 1)]), {**measure("sort", 9), "repetition": 2})
-    assert measures(found) == {"sort": [1.0]}
+    assert seconds_by_name(found) == {"sort": [1.0]}
 
 
 def test_preparing_the_data_is_no_part_of_the_work() -> None:
     found = run(measure("generate", 50), application("generate", core_seconds=80), *repetition(1, [measure("sort", 1)]))
-    assert list(measures(found)) == ["sort"]
+    assert list(seconds_by_name(found)) == ["sort"]
     assert roles(found) == []
 
 
 def test_a_wrong_result_is_wrong_in_a_warm_up_too() -> None:
-    assert not all_right(run(*repetition(0, [check("order", False)]), *repetition(1, [check("order")])))
+    assert not all_passed(run(*repetition(0, [check("order", False)]), *repetition(1, [check("order")])))
 
 
 def test_no_time_is_not_infinitely_fast() -> None:
-    assert measures(run(measure("list", 0))) == {"list": [0.001]}
+    assert seconds_by_name(run(measure("list", 0))) == {"list": [0.001]}
 
 
 def test_gb_per_core_and_hour_is_the_documents_formula() -> None:
@@ -71,7 +75,7 @@ def test_cost_per_gb_is_that_of_the_application_that_did_the_work() -> None:
             ],
         )
     )
-    by_name = measured(found)
+    by_name = measures_by_name(found)
     assert core_seconds_per_gb(found, by_name["sort"]) == pytest.approx(15)
     assert core_seconds_per_gb(found, by_name["alone"]) == 2
     assert main_measure(found, list(by_name.values())) == by_name["sort"]
@@ -126,8 +130,8 @@ def test_users_at_the_same_time_are_no_samples_of_the_noise() -> None:
 
 def test_answers_of_queries_are_checks_too() -> None:
     found = run(check("rows"), {"kind": "answer", "query": "q1", "verdict": "different"})
-    assert (verdicts(found).made, verdicts(found).right) == (2, 1)
-    assert not all_right(found)
+    assert (validation_counts(found).made, validation_counts(found).right) == (2, 1)
+    assert not all_passed(found)
 
 
 def test_a_reference_and_single_users_are_in_no_total() -> None:
@@ -165,6 +169,6 @@ def test_a_slower_arm_has_the_reciprocal_ratio_the_other_way_round(seconds: list
 
 
 def test_the_number_of_clients_is_no_part_of_a_series() -> None:
-    found = measured(lab_runs.dfsio(repetitions=1))
+    found = measures_by_name(lab_runs.dfsio(repetitions=1))
     assert {measure.series for measure in found.values()} == {"write", "read"}
     assert found["read, 1 client"].clients == 1

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from penstock.errors import InvalidInput
-from penstock.lab.analysis.samples import measured
+from penstock.lab.analysis.samples import measures_by_name
 from penstock.lab.report import report
 from penstock.lab.session import Session
 from penstock.lab.workloads.concurrency import Mixed
@@ -43,7 +43,7 @@ def test_each_part_is_measured_by_itself_and_then_with_the_others(world: World) 
 
 def test_what_the_enrichment_times_itself_is_counted_once(world: World) -> None:
     run = world.measure(replace(SUITE, alone=False))
-    counted = {name for name, piece in measured(run).items() if not piece.apart}
+    counted = {name for name, piece in measures_by_name(run).items() if not piece.excluded_from_total}
     assert counted == {"single user, together", "2 users, together", "enrichment, together"}
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from penstock.lab.analysis.resources import readings
+from penstock.lab.analysis.resources import query_reads
 from penstock.lab.records import Run
 from penstock.lab.report import report
 from penstock.lab.report.render import Document, Table
@@ -112,14 +112,14 @@ def test_the_json_form_has_each_arms_reads_by_query_and_table() -> None:
 
 def test_a_query_whose_files_vary_is_told_by_the_median_of_its_executions() -> None:
     work = [query("q1", 1, {"item": (files, 10)}, gets=files, iteration=files) for files in (1, 3, 9)]
-    found = readings(made.run("tpcds", made.repetition(1, work)))
+    found = query_reads(made.run("tpcds", made.repetition(1, work)))
     assert (found["q1"].all_files, found["q1"].gets) == (3, 3)
 
 
 def test_a_failed_query_and_a_warm_up_tell_nothing_of_what_is_read() -> None:
     failed = {**query("q1", 1, {"item": (5, 5)}), "status": "failed", "error": "boom"}
     samples = made.repetition(0, [query("q2", 1, {"item": (7, 7)})]) + made.repetition(1, [failed])
-    assert readings(made.run("tpcds", samples)) == {}
+    assert query_reads(made.run("tpcds", samples)) == {}
 
 
 def test_runs_of_before_reads_were_recorded_compare_as_ever() -> None:

@@ -175,7 +175,7 @@ def test_terasort_of_the_documents_has_two_points_and_so_no_law() -> None:
     assert (found.fastest.cores, found.cheapest.cores) == (320, 320)
     assert found.slower_from is not None
     assert found.slower_from.cores == 800
-    assert not found.worth_it(found.measured[1])
+    assert not found.is_efficient(found.measured[1])
 
 
 def test_tpcds_of_the_documents() -> None:
@@ -199,18 +199,18 @@ def test_tpcds_of_the_documents() -> None:
     assert by_cores[200].cost / by_cores[100].cost == pytest.approx(1.6)
     assert by_cores[800].cost / by_cores[100].cost == pytest.approx(6.0)
     # “Much more economical”: an hour saved by the second hundred cores costs a 29th of one saved by the next 600.
-    first, second = found.hour_saved(by_cores[200]), found.hour_saved(by_cores[800])
+    first, second = found.price_per_hour_saved(by_cores[200]), found.price_per_hour_saved(by_cores[800])
     assert first and second
     assert second / first == pytest.approx((440 / 0.05) / (60 / 0.2))
 
 
 def test_what_is_neither_faster_nor_cheaper_is_not_worth_it() -> None:
     found = curve({1: [100.0], 2: [60.0], 4: [45.0], 8: [46.0]}, core_hours)
-    assert [found.worth_it(size) for size in found.measured] == [True, True, True, False]
-    assert found.hour_saved(found.measured[0]) is None
-    assert found.hour_saved(found.measured[3]) is None
+    assert [found.is_efficient(size) for size in found.measured] == [True, True, True, False]
+    assert found.price_per_hour_saved(found.measured[0]) is None
+    assert found.price_per_hour_saved(found.measured[3]) is None
     # 2 cores: 120 core-seconds instead of 100, for 40 s less.
-    assert found.hour_saved(found.measured[1]) == pytest.approx(20 / 40)
+    assert found.price_per_hour_saved(found.measured[1]) == pytest.approx(20 / 40)
 
 
 def test_a_tie_inside_the_noise_goes_to_the_cheaper_size() -> None:

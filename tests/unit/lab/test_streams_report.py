@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.lab.analysis.resources import TOGETHER, by_query, executions, lives, slow_downs
+from penstock.lab.analysis.resources import TOGETHER, by_query, executions, slowdowns, timelines
 from penstock.lab.analysis.verdicts import compare_all
 from penstock.lab.report import report
 from tests.unit.lab.crowd_runs import streams
@@ -12,7 +12,7 @@ from tests.unit.lab.crowd_runs import streams
 
 def test_the_slow_down_is_that_of_the_whole_and_of_each_query() -> None:
     run = streams(seconds=(1.0, 2.0))
-    assert {part.name: part.ratio for part in slow_downs(run)} == {"q1": 2.0, "q2": 2.0, "q10": 2.0}
+    assert {part.name: part.ratio for part in slowdowns(run)} == {"q1": 2.0, "q2": 2.0, "q10": 2.0}
     # 3 s of start and 3 queries: 6 s alone, 9 s each in company, begun 10 ms after one another.
     document = report.document([run])
     assert document.headline.startswith("3 concurrent users took 1.5× the time of one: 9.02 s instead of 6.00 s")
@@ -54,7 +54,7 @@ def test_without_the_user_alone_no_slow_down_is_claimed() -> None:
 
 
 def test_the_timeline_starts_with_the_first_submission_and_holds_every_query() -> None:
-    first, second, third = lives(streams())
+    first, second, third = timelines(streams())
     assert (first.submitted, second.submitted) == (0.0, 0.01)
     assert [life.who for life in (first, second, third)] == ["user 1", "user 2", "user 3"]
     assert third.ended == pytest.approx(9.02)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from penstock.lab.analysis.samples import wrong_checks
+from penstock.lab.analysis.samples import failed_checks
 from penstock.lab.records import Run
 from penstock.lab.report import report
 from penstock.lab.report.render import Document, Plot, Table, brief
@@ -151,7 +151,7 @@ def test_all_forms_can_be_had_also_of_what_was_cut_short_anywhere(name: str) -> 
         part = Run(whole.description, whole.samples[:end])
         assert "<h1" in report.as_html([part])
         assert json.loads(report.as_json([part]))["headline"] in report.as_markdown([part])
-        if part.outcome == "unfinished" and not wrong_checks(part):
+        if part.outcome == "unfinished" and not failed_checks(part):
             assert report.document([part]).headline.startswith("Unfinished")
 
 

@@ -13,14 +13,15 @@ import statistics
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
-from penstock.lab.analysis import samples, usl
+from penstock.lab.analysis import usl
 from penstock.lab.analysis.samples import (
     GB,
     Measure,
+    Work,
     counted,
     executor_cores,
     gb_per_core_hour,
-    measured,
+    measures_by_name,
     natural,
 )
 from penstock.lab.analysis.usl import Curve
@@ -158,7 +159,7 @@ CORE_HOURS = "core-hours"
 
 
 @dataclass(frozen=True)
-class Work:
+class CompletedWork:
     """The work of a run: `seconds` of each complete round, for `bytes` of input or output.
 
     `unit` is `GB` for work of fixed time, whose amount varies, and `run` otherwise.
@@ -169,31 +170,33 @@ class Work:
     bytes: float | None
 
 
-def work(run: Run, names: Collection[str] | None = None) -> Work:
+def completed_work(run: Run, names: Collection[str] | None = None) -> CompletedWork:
     """All work of the run, or only the pieces in `names`. Rounds in which a piece is missing are left out.
 
     Pieces of one name within a round are concurrent: their median stands for them. `bytes` are those of the largest
     piece, since pieces of one round work on the same data; for TPC-DS they are the raw data of its scale factor, which
     is the convention.
     """
-    pieces = own_pieces(run)
+    pieces = measures_in_total(run)
     found = {name: piece for name, piece in pieces.items() if names is None or name in names}
     by_amount = {name: piece for name, piece in found.items() if piece.fixed_time and piece.bytes}
     if by_amount:
         rounds = _rounds(by_amount, lambda w: w.seconds / w.bytes * GB)
-        return Work("GB", tuple(statistics.fmean(values) for values in rounds), GB)
+        return CompletedWork("GB", tuple(statistics.fmean(values) for values in rounds), GB)
     size = max((piece.bytes for piece in found.values()), default=0)
     if run.description.scale and any("user" not in sample for sample in run.of_kind("query")):
         size = run.description.scale * GB
-    return Work("run", tuple(math.fsum(values) for values in _rounds(found, lambda w: w.seconds)), size or None)
+    return CompletedWork(
+        "run", tuple(math.fsum(values) for values in _rounds(found, lambda w: w.seconds)), size or None
+    )
 
 
-def own_pieces(run: Run) -> dict[str, Measure]:
+def measures_in_total(run: Run) -> dict[str, Measure]:
     """The measures of the run that count in totals, by name."""
-    return {name: piece for name, piece in measured(run).items() if not piece.apart}
+    return {name: piece for name, piece in measures_by_name(run).items() if not piece.excluded_from_total}
 
 
-def _rounds(pieces: dict[str, Measure], value: Callable[[samples.Work], float]) -> list[list[float]]:
+def _rounds(pieces: dict[str, Measure], value: Callable[[Work], float]) -> list[list[float]]:
     found: dict[tuple[int, int], dict[str, list[float]]] = {}
     for name, piece in pieces.items():
         for one in piece.works:
@@ -205,7 +208,7 @@ def _rounds(pieces: dict[str, Measure], value: Callable[[samples.Work], float]) 
     ]
 
 
-def size_of(run: Run) -> ClusterSize:
+def cluster_size(run: Run) -> ClusterSize:
     """The size of the run's cluster. Raises `ValueError` for a run without one."""
     if not run.description.size:
         raise ValueError(f"{run.description.id} ran on no cluster")
@@ -219,7 +222,7 @@ def hourly(size: ClusterSize, prices: Prices | None) -> float:
     return prices.compute_per_hour(cores, memory_bytes / GIB) if prices else float(cores)
 
 
-def clusters_at_once(run: Run) -> int:
+def concurrent_clusters(run: Run) -> int:
     """The greatest number of concurrent applications, each on a cluster of the run's size; at least 1."""
     edges: list[tuple[int, int]] = []
     for sample in counted(run, "application"):
@@ -234,11 +237,11 @@ def run_cost(run: Run, prices: Prices) -> RunCost:
 
     Where concurrent users have a cluster each, every cluster counts for the whole time.
     """
-    done, size = work(run), size_of(run)
+    done, size = completed_work(run), cluster_size(run)
     if not done.seconds:
         raise ValueError(f"{run.description.id} completed no repetition")
     seconds = statistics.median(done.seconds)
-    clusters = clusters_at_once(run)
+    clusters = concurrent_clusters(run)
     cost = clusters * hourly(size, prices) * seconds / 3600
     return RunCost(seconds, clusters * size.executor_cores, cost, done.bytes)
 
@@ -257,7 +260,7 @@ class Sizing:
     """Measures that only some of the sizes completed; they are excluded from all times."""
 
 
-def same_but_for_size(runs: Sequence[Run]) -> bool:
+def differ_in_size_alone(runs: Sequence[Run]) -> bool:
     """Return whether the runs differ in their number of cores and in nothing else."""
     kinds = {
         (
@@ -277,20 +280,20 @@ def same_but_for_size(runs: Sequence[Run]) -> bool:
 
 
 def sizing(runs: Sequence[Run], prices: Prices | None = None) -> Sizing:
-    """The curve of runs that are `same_but_for_size`. Raises `ValueError` where no repetition succeeded on any size.
+    """The curve of runs that `differ_in_size_alone`. Raises `ValueError` where no repetition succeeded on any size.
 
     Predicted sizes are priced with the driver and the executors of the largest measured size.
     """
-    completed = [names for run in runs if (names := set(own_pieces(run)))]
+    completed = [names for run in runs if (names := set(measures_in_total(run)))]
     names = set.intersection(*(completed or [set()]))
     times: dict[int, list[float]] = {}
     sizes: dict[int, ClusterSize] = {}
-    done = [work(run, names) for run in runs]
+    done = [completed_work(run, names) for run in runs]
     for run, one in zip(runs, done, strict=True):
-        size = size_of(run)
+        size = cluster_size(run)
         times.setdefault(size.executor_cores, []).extend(one.seconds)
         sizes[size.executor_cores] = size
-    largest, clusters = sizes[max(sizes)], max(clusters_at_once(run) for run in runs)
+    largest, clusters = sizes[max(sizes)], max(concurrent_clusters(run) for run in runs)
 
     def cluster_hour(cores: int) -> float:
         return clusters * hourly(sizes.get(cores) or _scaled(largest, cores), prices)
@@ -314,7 +317,7 @@ def _scaled(size: ClusterSize, cores: int) -> ClusterSize:
 
 
 def sizes_for(cores: Sequence[int], executor: ProcessSize, driver: ProcessSize) -> list[ClusterSize]:
-    """Clusters with these numbers of executor cores. Raises `ValueError` for one that has no whole executors."""
+    """Clusters with these numbers of executor cores. Raises `ValueError` for a part of an executor."""
     for count in cores:
         if count < 1 or count % executor.cores:
             raise ValueError(f"{count} cores are not a whole number of executors with {executor.cores} cores each")

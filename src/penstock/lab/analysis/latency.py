@@ -110,7 +110,7 @@ class Extremes:
 
 
 @dataclass(frozen=True)
-class Seconds:
+class RateSeries:
     """Work of one repetition of one series in every second from `first` to the last, summed over writers.
 
     Seconds without work are zeros.
@@ -138,7 +138,7 @@ class Seconds:
         return Extremes(min(whole), statistics.median(whole), max(whole)) if whole else None
 
 
-def seconds(run: Run) -> list[Seconds]:
+def rate_series(run: Run) -> list[RateSeries]:
     """Rates by series, in the order they first occur, and repetition."""
     bytes_at: dict[tuple[str, int], dict[int, int]] = {}
     operations_at: dict[tuple[str, int], dict[int, int]] = {}
@@ -153,7 +153,7 @@ def seconds(run: Run) -> list[Seconds]:
     for key in sorted(bytes_at, key=lambda key: (order[key[0]], key[1])):
         span = range(min(bytes_at[key]), max(bytes_at[key]) + 1)
         found.append(
-            Seconds(
+            RateSeries(
                 *key,
                 span.start,
                 tuple(bytes_at[key].get(second, 0) for second in span),

@@ -62,8 +62,8 @@ def core_seconds(run: Run) -> float | None:
     rounds: dict[int, list[float | None]] = {}
     for sample in counted(run, "application"):
         rounds.setdefault(sample.get("repetition", 1), []).append(sample.get("core_seconds"))
-    totals = [sum(filter(None, values)) for values in rounds.values() if all(value is not None for value in values)]
-    return statistics.median(totals) if totals else None
+    sums = [sum(filter(None, values)) for values in rounds.values() if all(value is not None for value in values)]
+    return statistics.median(sums) if sums else None
 
 
 def core_seconds_per_gb(run: Run, measure: Measure) -> float | None:
@@ -100,7 +100,7 @@ def usage(run: Run, key: str) -> Sequence[float]:
     return [sample[key] for sample in counted(run, "usage") if sample.get(key) is not None]
 
 
-def summed(run: Run, key: str) -> float | None:
+def repetition_total(run: Run, key: str) -> float | None:
     """A figure of the summaries, summed over a repetition, as the median; None where no summary has it."""
     rounds: dict[int, float] = {}
     for sample in counted(run, "application"):
@@ -153,7 +153,7 @@ class DiskTrack:
 
 @dataclass(frozen=True)
 class DeviceUse:
-    """Use of one device: medians over the repetitions; see `lab.metering`."""
+    """Use of one device: medians over the repetitions; see `lab.metering.disk_use`."""
 
     busy_share: float
     queue: float
@@ -205,7 +205,7 @@ def shuffle_disk(run: Run) -> str | None:
 
 
 @dataclass(frozen=True)
-class Reading:
+class QueryReads:
     """Reads of one query, as medians over its counted executions.
 
     `files` and `file_bytes` are number and total size of the files that its scans opened, by table. `gets` are requests
@@ -227,16 +227,16 @@ class Reading:
         return sum(self.file_bytes.values())
 
 
-def readings(run: Run) -> dict[str, Reading]:
+def query_reads(run: Run) -> dict[str, QueryReads]:
     """Reads by query in natural order, of the queries whose reads were recorded."""
     found: dict[str, list[Sample]] = {}
     for sample in counted(run, "query"):
         if sample["status"] == "ok" and "reads" in sample:
             found.setdefault(str(sample["query"]), []).append(sample)
-    return {query: _reading(query, found[query]) for query in sorted(found, key=natural)}
+    return {query: _query_reads(query, found[query]) for query in sorted(found, key=natural)}
 
 
-def _reading(query: str, samples: Sequence[Sample]) -> Reading:
+def _query_reads(query: str, samples: Sequence[Sample]) -> QueryReads:
     tables = sorted({table for sample in samples for table in sample["reads"]})
 
     def by_table(figure: str) -> dict[str, float]:
@@ -246,7 +246,7 @@ def _reading(query: str, samples: Sequence[Sample]) -> Reading:
         }
 
     uses = [IoMetrics({}, 0, {}, counts=sample["lake"]) for sample in samples if "lake" in sample]
-    return Reading(
+    return QueryReads(
         query,
         files=by_table("files"),
         file_bytes=by_table("bytes"),
@@ -271,7 +271,7 @@ class Execution:
 
 
 @dataclass(frozen=True)
-class Life:
+class Timeline:
     """The timeline of one of several concurrent applications, in seconds since the first submission."""
 
     who: str
@@ -303,7 +303,7 @@ def by_query(found: Sequence[Execution]) -> dict[str, list[Execution]]:
     return {name: queries[name] for name in sorted(queries, key=natural)}
 
 
-def slow_downs(run: Run, group: str | None = None) -> list[Ratio]:
+def slowdowns(run: Run, group: str | None = None) -> list[Ratio]:
     """The slowdown of each query measured in both phases: its median together over its median alone."""
     alone, together = (by_query(executions(run, phase, group)) for phase in (ALONE, TOGETHER))
     return [
@@ -313,7 +313,7 @@ def slow_downs(run: Run, group: str | None = None) -> list[Ratio]:
     ]
 
 
-def totals(run: Run, phase: str, group: str | None = None) -> Mapping[int, list[Sample]]:
+def user_samples(run: Run, phase: str, group: str | None = None) -> Mapping[int, list[Sample]]:
     """The `user` samples of the counted repetitions, by user; a user has one where all their queries succeeded."""
     found: dict[int, list[Sample]] = {}
     for sample in counted(run, "user"):
@@ -322,7 +322,7 @@ def totals(run: Run, phase: str, group: str | None = None) -> Mapping[int, list[
     return dict(sorted(found.items()))
 
 
-def lives(run: Run) -> list[Life]:
+def timelines(run: Run) -> list[Timeline]:
     """Timelines of the concurrent phase of the last counted repetition, in natural order of their names."""
     applications = [sample for sample in counted(run, "application") if sample.get("phase") == TOGETHER]
     if not applications:
@@ -336,7 +336,7 @@ def lives(run: Run) -> list[Life]:
         begun = (sample["submitted_ms"] - zero) / 1000
         own = [s for s in queries if _same_user(s, sample)]
         found.append(
-            Life(
+            Timeline(
                 _label(sample),
                 begun,
                 begun + sample["elapsed_ms"] / 1000,

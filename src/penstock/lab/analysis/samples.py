@@ -23,11 +23,11 @@ def counted(run: Run, kind: str) -> list[Sample]:
     return [
         sample
         for sample in run.of_kind(kind)
-        if not warm_up(sample) and (not ends or ends.get(sample.get("repetition"), "running") == "ok")
+        if not is_warm_up(sample) and (not ends or ends.get(sample.get("repetition"), "running") == "ok")
     ]
 
 
-def warm_up(sample: Sample) -> bool:
+def is_warm_up(sample: Sample) -> bool:
     return bool(sample.get("warmup", False))
 
 
@@ -44,7 +44,7 @@ class Repetitions:
 
 
 def repetitions(run: Run) -> Repetitions:
-    ended = [sample for sample in run.of_kind("repetition") if not warm_up(sample)]
+    ended = [sample for sample in run.of_kind("repetition") if not is_warm_up(sample)]
     errors = {
         int(sample["repetition"]): str(sample.get("error") or "it failed")
         for sample in ended
@@ -58,7 +58,7 @@ def checks(run: Run) -> list[Sample]:
     return run.of_kind("check")
 
 
-def wrong_checks(run: Run) -> list[Sample]:
+def failed_checks(run: Run) -> list[Sample]:
     return [sample for sample in checks(run) if not sample["right"]]
 
 
@@ -76,22 +76,22 @@ def answer_verdicts(run: Run) -> Mapping[str, str]:
 
 
 @dataclass(frozen=True)
-class Verdicts:
+class ValidationCounts:
     """The number of validations, which are checks and answers of queries, and of those that passed."""
 
     made: int
     right: int
 
 
-def verdicts(run: Run) -> Verdicts:
+def validation_counts(run: Run) -> ValidationCounts:
     found = [bool(sample["right"]) for sample in checks(run)]
     found += [sample["verdict"] == "equal" for sample in run.of_kind("answer")]
-    return Verdicts(len(found), sum(found))
+    return ValidationCounts(len(found), sum(found))
 
 
-def all_right(run: Run) -> bool:
+def all_passed(run: Run) -> bool:
     """Return whether all validations passed; True without any."""
-    found = verdicts(run)
+    found = validation_counts(run)
     return found.made == found.right
 
 
@@ -141,7 +141,7 @@ class Measure:
     works: tuple[Work, ...]
     fixed_time: bool = False
     clients: int | None = None
-    apart: bool = False
+    excluded_from_total: bool = False
     """Excluded from totals: the work of one of several users, which a measure of all users covers, or a reference
     measured outside of the cluster."""
 
@@ -224,7 +224,7 @@ def _cost(work: Work, basis: str) -> float:
     return work.seconds
 
 
-def measured(run: Run) -> dict[str, Measure]:
+def measures_by_name(run: Run) -> dict[str, Measure]:
     """The measures of the counted repetitions by name, in the order they first occurred."""
     found: dict[str, list[tuple[Work, Sample]]] = {}
     for name, work, sample in (*_queries(run), *_starts(run), *_measures(run)):
@@ -235,19 +235,14 @@ def measured(run: Run) -> dict[str, Measure]:
             tuple(work for work, _ in works),
             fixed_time=works[0][1].get("basis") == "rate",
             clients=works[0][1].get("clients"),
-            apart=any(_is_apart(sample) for _, sample in works),
+            excluded_from_total=any(_is_excluded(sample) for _, sample in works),
         )
         for name, works in found.items()
     }
 
 
-def _is_apart(sample: Sample) -> bool:
+def _is_excluded(sample: Sample) -> bool:
     return sample["kind"] == "measure" and ("user" in sample or bool(sample.get("reference", False)))
-
-
-def measures(run: Run) -> dict[str, list[float]]:
-    """Seconds of every execution, by name of the measure."""
-    return {name: measure.seconds for name, measure in measured(run).items()}
 
 
 def query_seconds(run: Run) -> dict[str, list[float]]:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from penstock.lab.analysis import cost
-from penstock.lab.analysis.cost import Protection, Relative, Work
+from penstock.lab.analysis.cost import CompletedWork, Protection, Relative
 from penstock.lab.analysis.samples import failed_queries, gb_per_core_hour, natural
 from penstock.lab.analysis.verdicts import Ratio, ratio
 from penstock.lab.records import Run
@@ -39,7 +39,7 @@ class Cell:
     """One workload on one store."""
 
     run: Run
-    work: Work
+    work: CompletedWork
     stored_bytes: float | None
     """User data: the data set that the workload reads, or its output where it reads none."""
 
@@ -52,7 +52,7 @@ class Cell:
         """Throughput per core; None where the workload has no size, or ran on no cluster."""
         if not self.work.bytes or not self.run.description.size:
             return None
-        cores = cost.clusters_at_once(self.run) * cost.size_of(self.run).executor_cores
+        cores = cost.concurrent_clusters(self.run) * cost.cluster_size(self.run).executor_cores
         return gb_per_core_hour(self.work.bytes, self.seconds, cores)
 
     def raw_bytes(self, store: Store) -> float | None:
@@ -167,7 +167,7 @@ def _groups(runs: Sequence[Run]) -> dict[tuple[str, ...], dict[str, Run]]:
 
 
 def _rows(group: Mapping[str, Run], order: Sequence[str]) -> list[Row]:
-    pieces = {name: cost.own_pieces(group[name]) for name in order if name in group}
+    pieces = {name: cost.measures_in_total(group[name]) for name in order if name in group}
     done = {name: found for name, found in pieces.items() if found}
     if not done:
         return []
@@ -189,14 +189,14 @@ def _rows(group: Mapping[str, Run], order: Sequence[str]) -> list[Row]:
 
 
 def _cell(run: Run, series: str, names: Sequence[str]) -> Cell | None:
-    found = cost.work(run, names)
+    found = cost.completed_work(run, names)
     if not found.seconds:
         return None
     stored = _stored_bytes(run) or found.bytes
     if series:
         # Each number of clients moves the data again, so the amount is a sum; the stored bytes exist once.
-        pieces = cost.own_pieces(run)
-        found = Work(found.unit, found.seconds, math.fsum(pieces[name].bytes for name in names) or None)
+        pieces = cost.measures_in_total(run)
+        found = CompletedWork(found.unit, found.seconds, math.fsum(pieces[name].bytes for name in names) or None)
     return Cell(run, found, stored)
 
 

@@ -252,13 +252,13 @@ class Curve:
         level = [size for size in self.measured if self._verdict(size, self.fastest) == "inside the noise"]
         return min([self.fastest, *level], key=lambda size: size.cost)
 
-    def worth_it(self, size: Size) -> bool:
+    def is_efficient(self, size: Size) -> bool:
         """Return whether the size is Pareto-efficient: no other measured size beats it."""
         return not any(other.beats(size) for other in self.measured)
 
-    def hour_saved(self, size: Size) -> float | None:
+    def price_per_hour_saved(self, size: Size) -> float | None:
         """The price of each hour that `size` saves over the next cheaper efficient size; None for the cheapest."""
-        efficient = sorted((other for other in self.measured if self.worth_it(other)), key=lambda other: other.cost)
+        efficient = sorted((other for other in self.measured if self.is_efficient(other)), key=lambda other: other.cost)
         if size not in efficient or size is efficient[0]:
             return None
         before = efficient[efficient.index(size) - 1]

@@ -18,7 +18,7 @@ from penstock.lab.analysis.samples import (
     SECONDS,
     Measure,
     failed_queries,
-    measured,
+    measures_by_name,
     natural,
 )
 from penstock.lab.records import Run
@@ -120,7 +120,7 @@ def compare_all(runs: Sequence[Run]) -> list[Comparison]:
     Raises `ValueError` where there is none.
     """
     baseline, *candidates = runs
-    by_run = [measured(run) for run in runs]
+    by_run = [measures_by_name(run) for run in runs]
     failed = {query for run in runs for query in failed_queries(run)}
     names = [name for name in by_run[0] if all(name in found for found in by_run) and name not in failed]
     if not names:
@@ -171,7 +171,11 @@ def _parts(bases: Mapping[str, str], before: Mapping[str, Measure], after: Mappi
 
 
 def _total(bases: Mapping[str, str], before: Mapping[str, Measure], after: Mapping[str, Measure]) -> Ratio:
-    in_total = {name: unit for name, unit in bases.items() if not (before[name].apart or after[name].apart)}
+    in_total = {
+        name: unit
+        for name, unit in bases.items()
+        if not (before[name].excluded_from_total or after[name].excluded_from_total)
+    }
     bases = in_total or bases
     if len(bases) == 1:
         return _parts(bases, before, after)[0]

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from penstock import units
-from penstock.lab.analysis.samples import all_right, checks, repetitions, warm_up, wrong_checks
+from penstock.lab.analysis.samples import all_passed, checks, failed_checks, is_warm_up, repetitions
 from penstock.lab.records import Description, Run, Sample
 from penstock.lab.report import render
 from penstock.lab.report.render import Command, Part, Section, Table
@@ -16,7 +16,7 @@ _SHOWN = 12
 
 
 def wrong(run: Run) -> list[Section]:
-    found = wrong_checks(run)
+    found = failed_checks(run)
     if not found:
         return []
     rows = [(_when(sample), str(sample["name"]), f"✗ {sample.get('note') or 'failed'}") for sample in found]
@@ -79,7 +79,7 @@ def warnings(runs: Sequence[Run], names: Sequence[str]) -> str:
     """A sentence for each run with wrong results or failed repetitions; empty where there is none."""
     found = []
     for run, name in zip(runs, names, strict=True):
-        if not all_right(run):
+        if not all_passed(run):
             found.append(f"Results of {name} are wrong. ")
         elif failed := repetitions(run).failed:
             found.append(f"{units.plural(failed, 'repetition')} of {name} failed. ")
@@ -93,7 +93,7 @@ def unfinished(runs: Sequence[Run]) -> str:
 
 def _when(sample: Sample) -> str:
     repetition = sample.get("repetition")
-    return "preparation" if repetition is None else "warm-up" if warm_up(sample) else str(repetition)
+    return "preparation" if repetition is None else "warm-up" if is_warm_up(sample) else str(repetition)
 
 
 _KEPT = "This report can be generated again from the stored samples at any time."

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from penstock import units
-from penstock.lab.analysis.resources import Reading, core_seconds, readings
+from penstock.lab.analysis.resources import QueryReads, core_seconds, query_reads
 from penstock.lab.analysis.verdicts import FEWEST, Comparison, Ratio, Spread, compare_all
 from penstock.lab.records import Run
 from penstock.lab.report import checks, reads, resources
@@ -17,7 +17,7 @@ from penstock.lab.report.render import Document, KeyFigure, Part, Plot, Section,
 _GAINS = (0.05, 0.40)
 _LOSS = 0.03
 
-_FIGURES: Mapping[str, tuple[Callable[[Reading], float | None], Callable[[float], str]]] = {
+_FIGURES: Mapping[str, tuple[Callable[[QueryReads], float | None], Callable[[float], str]]] = {
     "files": (lambda reading: reading.all_files, units.count),
     "in files": (lambda reading: reading.all_file_bytes, units.data),
     "GETs": (lambda reading: reading.gets, units.count),
@@ -31,7 +31,7 @@ _NOTE = (
 
 def read_sections(run: Run) -> list[Section]:
     """Reads per query of one run; empty where reads were not recorded."""
-    found = readings(run)
+    found = query_reads(run)
     if not found:
         return []
     rows = [(name, *_cells(reading)) for name, reading in _with_total(found).items()]
@@ -43,7 +43,7 @@ def read_sections(run: Run) -> list[Section]:
 
 def _reads(runs: Sequence[Run], names: Sequence[str], found: Sequence[Comparison]) -> list[Section]:
     """Gains and reads of each run against the first; empty where reads were not recorded."""
-    before, *others = (readings(run) for run in runs)
+    before, *others = (query_reads(run) for run in runs)
     made: list[Section] = []
     for name, after, comparison in zip(names[1:], others, found, strict=True):
         both = [query for query in before if query in after]
@@ -70,7 +70,7 @@ def _reads_data(runs: Sequence[Run], names: Sequence[str]) -> dict[str, Any]:
                 "gets": reading.gets,
                 "bytes_read": reading.bytes_read,
             }
-            for query, reading in readings(run).items()
+            for query, reading in query_reads(run).items()
         }
         for run, name in zip(runs, names, strict=True)
     }
@@ -107,7 +107,10 @@ def _counted(change: str, parts: Sequence[Ratio]) -> tuple[str, str, str]:
 
 
 def _side_by_side(
-    names: tuple[str, str], before: Mapping[str, Reading], after: Mapping[str, Reading], times: Mapping[str, Ratio]
+    names: tuple[str, str],
+    before: Mapping[str, QueryReads],
+    after: Mapping[str, QueryReads],
+    times: Mapping[str, Ratio],
 ) -> Section:
     whole_before, whole_after = _with_total(before), _with_total(after)
     rows = []
@@ -129,7 +132,7 @@ def _side_by_side(
     return Section(f"Reads: {names[1]}", note, [Table(columns, rows, _numbers(1, len(_FIGURES) + 2)).filled()])
 
 
-def _fewer(before: Reading, after: Reading) -> str:
+def _fewer(before: QueryReads, after: QueryReads) -> str:
     """The tables with a different number of opened files, by decreasing difference."""
     differences = [
         (count - after.files.get(table, 0), table, count)
@@ -142,12 +145,12 @@ def _fewer(before: Reading, after: Reading) -> str:
     )
 
 
-def _with_total(found: Mapping[str, Reading]) -> dict[str, Reading]:
-    def total(figure: Callable[[Reading], float | None]) -> float | None:
+def _with_total(found: Mapping[str, QueryReads]) -> dict[str, QueryReads]:
+    def total(figure: Callable[[QueryReads], float | None]) -> float | None:
         values = [value for reading in found.values() if (value := figure(reading)) is not None]
         return sum(values) if len(values) == len(found) else None
 
-    whole = Reading(
+    whole = QueryReads(
         "total",
         files={"": sum(reading.all_files for reading in found.values())},
         file_bytes={"": sum(reading.all_file_bytes for reading in found.values())},
@@ -157,7 +160,7 @@ def _with_total(found: Mapping[str, Reading]) -> dict[str, Reading]:
     return {"total": whole, **found}
 
 
-def _cells(reading: Reading) -> tuple[str, ...]:
+def _cells(reading: QueryReads) -> tuple[str, ...]:
     values = ((figure(reading), shown) for figure, shown in _FIGURES.values())
     return tuple("" if value is None else shown(value) for value, shown in values)
 
@@ -190,8 +193,8 @@ _CLEARLY_SLOWER = 1.1
 
 _OWN: dict[str, Callable[[Sequence[Run], Sequence[str]], list[Section]]] = {
     "reads": reads.sections,
-    "terasort": reads.warmth_sections,
-    "tpcds": reads.warmth_sections,
+    "terasort": reads.cache_sections,
+    "tpcds": reads.cache_sections,
 }
 """Sections of workloads that compare more than times."""
 

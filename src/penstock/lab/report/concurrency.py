@@ -6,15 +6,24 @@ import statistics
 from collections.abc import Mapping, Sequence
 
 from penstock import units
-from penstock.lab.analysis.resources import ALONE, TOGETHER, Execution, by_query, executions, lives, slow_downs, totals
+from penstock.lab.analysis.resources import (
+    ALONE,
+    TOGETHER,
+    Execution,
+    by_query,
+    executions,
+    slowdowns,
+    timelines,
+    user_samples,
+)
 from penstock.lab.analysis.samples import (
     Measure,
     answer_verdicts,
+    failed_checks,
     failed_queries,
-    measured,
+    measures_by_name,
     natural,
     repetitions,
-    wrong_checks,
 )
 from penstock.lab.analysis.verdicts import Ratio, ratio, spread
 from penstock.lab.records import Run
@@ -30,18 +39,18 @@ def users_sections(run: Run, group: str | None = None) -> list[Section]:
     together = by_query(executions(run, TOGETHER, group))
     if not together:
         return []
-    slower = slow_downs(run, group)
-    return [_boxes(run, together, group), *_slow_downs(slower, group), _users(run, group), _table(run, together, group)]
+    slower = slowdowns(run, group)
+    return [_boxes(run, together, group), *_slowdowns(slower, group), _users(run, group), _table(run, together, group)]
 
 
 def timeline(run: Run) -> list[Section]:
     """Every application of the last repetition on one axis of time."""
-    timelines = lives(run)
-    if not timelines:
+    found = timelines(run)
+    if not found:
         return []
-    last = max(timelines, key=lambda one: one.ended)
+    last = max(found, key=lambda one: one.ended)
     text = f"{units.capitalised(last.who)} ended last, after {units.seconds(last.ended)}."
-    plot = Plot("timeline", query_plots.timeline(timelines), text, height=90 + 26 * len(timelines), wide=True)
+    plot = Plot("timeline", query_plots.timeline(found), text, height=90 + 26 * len(found), wide=True)
     note = (
         "Each row is an application on a cluster of its own; grey is time without a query, such as the cluster's start."
     )
@@ -70,7 +79,7 @@ def _width(found: list[Execution]) -> float:
     return max(one.seconds for one in found) / min(one.seconds for one in found)
 
 
-def _slow_downs(slower: list[Ratio], group: str | None) -> list[Section]:
+def _slowdowns(slower: list[Ratio], group: str | None) -> list[Section]:
     if not slower:
         return []
     middle = statistics.median(part.ratio for part in slower)
@@ -86,10 +95,10 @@ def _users(run: Run, group: str | None) -> Section:
     """A row per user: medians over the repetitions in which all queries of the user succeeded."""
     alone = {
         user: statistics.median(sample["elapsed_ms"] for sample in found) / 1000
-        for user, found in totals(run, ALONE, group).items()
+        for user, found in user_samples(run, ALONE, group).items()
     }
     rows = []
-    for user, found in totals(run, TOGETHER, group).items():
+    for user, found in user_samples(run, TOGETHER, group).items():
         elapsed = statistics.median(sample["elapsed_ms"] for sample in found) / 1000
         until = statistics.median(sample["until_first_query_ms"] for sample in found) / 1000
         # Where only one user was measured alone, that user is the baseline of all.
@@ -111,7 +120,7 @@ def _users(run: Run, group: str | None) -> Section:
 
 def _table(run: Run, together: Mapping[str, list[Execution]], group: str | None) -> Section:
     verdicts = answer_verdicts(run)
-    slower = {part.name: part for part in slow_downs(run, group)}
+    slower = {part.name: part for part in slowdowns(run, group)}
     failed = failed_queries(run)
     rows = []
     for name, found in together.items():
@@ -149,7 +158,7 @@ def _name(name: str, group: str | None) -> str:
 
 
 def streams_document(run: Run) -> Document:
-    found = measured(run)
+    found = measures_by_name(run)
     single, crowd = found.get("1 user"), found.get(f"{run.description.options['users']} users")
     slower = ratio("elapsed", single.seconds, crowd.seconds) if single and crowd else None
     failed = sorted(failed_queries(run), key=natural)
@@ -247,7 +256,7 @@ def _data(run: Run, single: Measure | None, crowd: Measure | None, slower: Ratio
             }
             for phase in (ALONE, TOGETHER)
         },
-        "slow_downs": {part.name: part.ratio for part in slow_downs(run)},
+        "slow_downs": {part.name: part.ratio for part in slowdowns(run)},
         "answers": dict(answer_verdicts(run)),
     }
 
@@ -298,7 +307,7 @@ def _parts(run: Run) -> list[str]:
 
 
 def _measures(run: Run, phase: str) -> dict[str, Measure]:
-    found = measured(run)
+    found = measures_by_name(run)
     return {part: found[f"{part}, {phase}"] for part in _parts(run) if f"{part}, {phase}" in found}
 
 
@@ -307,7 +316,7 @@ def _ratio(name: str, alone: Measure, together: Measure) -> Ratio:
 
 
 def _failed_checks(run: Run) -> str:
-    wrong = list(dict.fromkeys(str(sample["name"]) for sample in wrong_checks(run)))
+    wrong = list(dict.fromkeys(str(sample["name"]) for sample in failed_checks(run)))
     return f"{units.plural(len(wrong), 'check')} failed: {units.some(wrong)}. " if wrong else ""
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from penstock import units
 from penstock.lab.analysis import cost
-from penstock.lab.analysis.cost import TB, Protection, Relative, RunCost, StoreCost, Work
+from penstock.lab.analysis.cost import TB, CompletedWork, Protection, Relative, RunCost, StoreCost
 from penstock.lab.analysis.verdicts import spread
 from penstock.lab.records import Run
 from penstock.lab.report import checks, comparison, scaling
@@ -34,7 +34,7 @@ class Question:
 class _Priced:
     name: str
     run: Run
-    work: Work
+    work: CompletedWork
     cost: RunCost
 
 
@@ -42,7 +42,7 @@ def document(runs: Sequence[Run], question: Question) -> Document:
     """Raises `ValueError` where a run has no cluster, or completed no repetition."""
     names = _names(runs)
     priced = [
-        _Priced(name, run, cost.work(run), cost.run_cost(run, question.prices))
+        _Priced(name, run, cost.completed_work(run), cost.run_cost(run, question.prices))
         for name, run in zip(names, runs, strict=True)
     ]
     stores = _stores(question)
@@ -212,7 +212,7 @@ def _relative(priced: Sequence[_Priced], question: Question) -> list[Relative]:
 
 
 def _scaling(runs: Sequence[Run], question: Question) -> list[Section]:
-    if not runs or not cost.same_but_for_size(runs):
+    if not runs or not cost.differ_in_size_alone(runs):
         return []
     return scaling.sections(cost.sizing(runs, question.prices))
 

@@ -7,18 +7,18 @@ from collections.abc import Sequence
 
 from penstock import units
 from penstock.lab.analysis import samples
-from penstock.lab.analysis.latency import Latency, Seconds, latencies, seconds
+from penstock.lab.analysis.latency import Latency, RateSeries, latencies, rate_series
 from penstock.lab.analysis.resources import core_seconds, core_seconds_per_gb, cores, main_measure, peak_memory, usage
 from penstock.lab.analysis.samples import (
     GB,
     Measure,
-    all_right,
+    all_passed,
     counted,
+    failed_checks,
     gb_per_core_hour,
-    measured,
+    measures_by_name,
     repetitions,
-    verdicts,
-    wrong_checks,
+    validation_counts,
 )
 from penstock.lab.analysis.verdicts import spread
 from penstock.lab.records import Run, Sample
@@ -186,7 +186,7 @@ def _repeated(found: Sequence[Measure]) -> bool:
 _SERIES_IN_ONE_PLOT = 3
 
 
-def over_time(found: Sequence[Seconds]) -> list[Section]:
+def over_time(found: Sequence[RateSeries]) -> list[Section]:
     """Series that move bytes, then those that do not, and the slowest, median and fastest second of each."""
     lines = [line for line in found if any(line.amounts)]
     if not lines:
@@ -248,7 +248,7 @@ def _percent(share: float) -> str:
     return f"{share * 100:.{0 if share >= 0.1 else 1}f} %"
 
 
-def _line_text(line: Seconds) -> str:
+def _line_text(line: RateSeries) -> str:
     extremes = line.extremes
     if extremes is None:
         return f"{line.series}: {units.plural(len(line.amounts), 'second')}"
@@ -258,7 +258,7 @@ def _line_text(line: Seconds) -> str:
     )
 
 
-def _rate(line: Seconds, amount: float) -> str:
+def _rate(line: RateSeries, amount: float) -> str:
     return units.rate(amount) if line.moves_bytes else units.operations(amount)
 
 
@@ -329,19 +329,19 @@ _PROMINENT = 4
 
 
 def document(run: Run) -> Document:
-    found = list(measured(run).values())
+    found = list(measures_by_name(run).values())
     ended = repetitions(run)
     per_gb = {measure.name: core_seconds_per_gb(run, measure) for measure in found}
     return Document(
         kicker=f"Penstock lab · {title(run.description)} · {run.description.arm}",
         headline=_headline(run, found),
-        good=all_right(run) and not ended.failed and run.outcome in ("ok", "unfinished"),
+        good=all_passed(run) and not ended.failed and run.outcome in ("ok", "unfinished"),
         key_figures=_key_figures(run, found),
         sections=[
             *checks.wrong(run),
             *checks.failed_repetitions(run),
             *work_sections(found, cores(run), per_gb),
-            *over_time(seconds(run)),
+            *over_time(rate_series(run)),
             *latency(latencies(run)),
             *checks.checks_section(run),
             *load_sections(run),
@@ -358,7 +358,7 @@ def _headline(run: Run, found: list[Measure]) -> str:
     where = f" on {units.plural(count, 'core')}" if count else ""
     sentence = f"{units.capitalised(title(run.description))}{where}: {_did(found)}"
     ended = repetitions(run)
-    if wrong := wrong_checks(run):
+    if wrong := failed_checks(run):
         names = list(dict.fromkeys(str(sample["name"]) for sample in wrong))
         return f"{units.plural(len(wrong), 'check')} failed: {units.some(names)}. {sentence}."
     if ended.failed:
@@ -368,7 +368,7 @@ def _headline(run: Run, found: list[Measure]) -> str:
         return f"Unfinished. {sentence}."
     if run.outcome != "ok":
         return f"The run ended as “{run.outcome}”. {sentence}."
-    made = verdicts(run).made
+    made = validation_counts(run).made
     if not made:
         return f"{sentence}; nothing was checked."
     all_of_them = {1: "the check", 2: "both checks"}.get(made, f"all {units.count(made)} checks")
@@ -402,7 +402,7 @@ def _key_figures(run: Run, found: list[Measure]) -> list[KeyFigure]:
         figures.append(KeyFigure("Core-seconds of the store", units.number(median), "per repetition"))
     if (peak := peak_memory(run)) is not None:
         figures.append(KeyFigure("Peak memory", units.size(peak), "driver and executors"))
-    if (checked := verdicts(run)).made:
+    if (checked := validation_counts(run)).made:
         figures.append(KeyFigure("Checks passed", f"{checked.right} of {checked.made}"))
     return figures
 
@@ -428,7 +428,7 @@ def _price(run: Run, main: Measure) -> list[KeyFigure]:
 
 
 def _data(run: Run, found: list[Measure]) -> dict[str, object]:
-    ended, wrong = repetitions(run), wrong_checks(run)
+    ended, wrong = repetitions(run), failed_checks(run)
     return {
         "measures": {
             measure.name: {

@@ -27,7 +27,7 @@ def document(run: Run) -> Document:
         sections.insert(0, differences(run))
     sections += comparison.read_sections(run)
     sections += [
-        *reads.warmth_sections([run], [run.description.arm]),
+        *reads.cache_sections([run], [run.description.arm]),
         *resources.resource_sections(run),
         *resources.machine_sections(run),
     ]

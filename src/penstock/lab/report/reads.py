@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from penstock import units
-from penstock.lab.analysis.samples import Measure, counted, measured
+from penstock.lab.analysis.samples import Measure, counted, measures_by_name
 from penstock.lab.analysis.verdicts import spread
 from penstock.lab.records import Run, Sample
 from penstock.lab.report.render import Section, Table
@@ -31,7 +31,7 @@ def sections(runs: Sequence[Run], names: Sequence[str]) -> list[Section]:
     arms = [
         _Arm(
             name,
-            measured(run),
+            measures_by_name(run),
             local=run.description.options.get("source") == "local",
             s3a="+s3a" in (run.description.profile or ""),
         )
@@ -42,7 +42,7 @@ def sections(runs: Sequence[Run], names: Sequence[str]) -> list[Section]:
     common = [name for name in arms[0].measures if all(name in arm.measures for arm in arms)]
     if not common:
         return []
-    everything = [(name, measured(run)) for name, run in zip(names, runs, strict=True)]
+    everything = [(name, measures_by_name(run)) for name, run in zip(names, runs, strict=True)]
     return [
         _processor_time(everything, common),
         *_against_others(arms, common),
@@ -115,7 +115,7 @@ def _ratio(ours: Sequence[float], theirs: Sequence[float]) -> str:
     return f"{units.digits(statistics.median(ours) / statistics.median(theirs))}×"
 
 
-def warmth_sections(runs: Sequence[Run], names: Sequence[str]) -> list[Section]:
+def cache_sections(runs: Sequence[Run], names: Sequence[str]) -> list[Section]:
     """Cache use of each application in the order they ran, including warm-up; empty where none used the cache."""
     rows = []
     for run, name in zip(runs, names, strict=True):

@@ -8,7 +8,7 @@ from dataclasses import asdict, replace
 
 from penstock.errors import InvalidInput
 from penstock.lab.analysis import cost
-from penstock.lab.analysis.samples import measured, repetitions
+from penstock.lab.analysis.samples import measures_by_name, repetitions
 from penstock.lab.records import Run
 from penstock.lab.report import checks, comparison, concurrency, measures, queries, render, scaling, startup, stores
 from penstock.lab.report.render import Document
@@ -36,12 +36,12 @@ def document(runs: Sequence[Run]) -> Document:
         return startup.document(runs)
     if len(runs) == 1:
         return _OWN.get(workload, measures.document)(runs[0])
-    failed = [run for run in runs if not measured(run) and repetitions(run).failed]
+    failed = [run for run in runs if not measures_by_name(run) and repetitions(run).failed]
     if failed:
         done = [run for run in runs if run not in failed]
         return _without(document(done or runs[:1]), failed if done else runs[1:])
     try:
-        if len(runs) > 2 and cost.same_but_for_size(runs):
+        if len(runs) > 2 and cost.differ_in_size_alone(runs):
             return scaling.document(runs)
         return comparison.document(runs)
     except ValueError as error:

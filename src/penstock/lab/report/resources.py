@@ -10,9 +10,9 @@ from penstock.lab.analysis.resources import (
     daemons,
     device_uses,
     disk_tracks,
+    repetition_total,
     roles,
     shuffle_disk,
-    summed,
     usage,
 )
 from penstock.lab.analysis.verdicts import Spread, spread
@@ -169,7 +169,7 @@ def _median(run: Run, key: str, write: Write) -> str:
 
 
 def _scratch(run: Run, place: str) -> str:
-    value = summed(run, f"scratch_{place}_bytes")
+    value = repetition_total(run, f"scratch_{place}_bytes")
     return "" if value is None else units.data(value)
 
 

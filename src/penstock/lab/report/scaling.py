@@ -202,7 +202,7 @@ def _throughput(sizing: Sizing) -> Section:
 
 def _cost_and_time(sizing: Sizing) -> Section:
     curve = sizing.curve
-    efficient = [size for size in curve.measured if curve.worth_it(size)]
+    efficient = [size for size in curve.measured if curve.is_efficient(size)]
     text = "; ".join(f"{_cores(s)}: {units.seconds(s.seconds)}, {_cost(sizing, s)}" for s in curve.measured)
     note = "Down is faster, left is cheaper; each dot is labelled with its cores. " + (
         f"{_cores(efficient[0])}: no other size is faster or cheaper."
@@ -251,7 +251,7 @@ def _row(sizing: Sizing, size: Size) -> tuple[str, ...]:
         ranged = f"{units.digits(size.band.low)}–{units.digits(size.band.high)}" if size.band else ""
     else:
         ranged = f"{units.digits(size.measured.low)}–{units.digits(size.measured.high)}"
-    saved = curve.hour_saved(size) if size.measured else None
+    saved = curve.price_per_hour_saved(size) if size.measured else None
     return (
         units.count(size.cores),
         units.digits(size.seconds),
@@ -280,7 +280,7 @@ def _verdict(sizing: Sizing, size: Size) -> str:
         notes.append("as fast")
     if size.cores == curve.cheapest.cores:
         notes.append("cheapest")
-    if not curve.worth_it(size):
+    if not curve.is_efficient(size):
         better = next(other for other in curve.measured if other.beats(size))
         notes.append(f"beaten by {better.cores}")
     return ", ".join(notes)
@@ -314,7 +314,7 @@ def data(sizing: Sizing) -> dict[str, object]:
                 "seconds": size.seconds,
                 "band_seconds": [size.band.low, size.band.high] if size.band else None,
                 "cost": size.cost,
-                "worth_it": curve.worth_it(size) if size.measured else None,
+                "worth_it": curve.is_efficient(size) if size.measured else None,
             }
             for size in (*curve.measured, *curve.predicted)
         ],

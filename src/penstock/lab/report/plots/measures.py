@@ -169,8 +169,8 @@ def _grid(start: float, end: float) -> list[float]:
 
 def time_against_cost(curve: Curve, write: Write, unit: str) -> Figure:
     """A dot per size, labelled with its cores; the line joins the sizes that no other size beats."""
-    efficient = sorted((size for size in curve.measured if curve.worth_it(size)), key=lambda size: size.cost)
-    others = [size for size in curve.measured if not curve.worth_it(size)]
+    efficient = sorted((size for size in curve.measured if curve.is_efficient(size)), key=lambda size: size.cost)
+    others = [size for size in curve.measured if not curve.is_efficient(size)]
     open_circle = {"size": 9, "color": SERIES[0], "symbol": "circle-open", "line": {"width": 1.5}}
     groups = (
         ("efficient", efficient, "lines+markers+text", {"size": 10, "color": SERIES[0]}),

@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 
 from penstock import units
-from penstock.lab.analysis.resources import Execution, Life
+from penstock.lab.analysis.resources import Execution, Timeline
 from penstock.lab.analysis.verdicts import Ratio
 from penstock.lab.report.plots.base import (
     BAD,
@@ -134,7 +134,7 @@ def user_boxes(together: Mapping[str, Sequence[Execution]], alone: Mapping[str, 
     )
 
 
-def timeline(timelines: Sequence[Life]) -> Figure:
+def timeline(timelines: Sequence[Timeline]) -> Figure:
     """A row per application: its queries one after the other; grey is the time outside of queries."""
     whole = {one.who: (one.submitted, one.ended) for one in timelines}
     queries = [(one.who, name, start, seconds) for one in timelines for name, start, seconds in one.queries]

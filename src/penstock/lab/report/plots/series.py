@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from penstock import units
-from penstock.lab.analysis.latency import PERCENTILES, Latency, Seconds
+from penstock.lab.analysis.latency import PERCENTILES, Latency, RateSeries
 from penstock.lab.analysis.resources import DiskTrack
 from penstock.lab.report.plots.base import (
     MB,
@@ -26,7 +26,7 @@ from penstock.lab.report.plots.base import (
 )
 
 
-def over_time(lines: Sequence[Seconds]) -> Figure:
+def over_time(lines: Sequence[RateSeries]) -> Figure:
     """A line per series and repetition. Either all series move bytes, or none does."""
     names = list(dict.fromkeys(line.series for line in lines))
     moves_bytes = lines[0].moves_bytes
