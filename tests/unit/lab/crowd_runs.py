@@ -1,4 +1,4 @@
-"""Runs of users at once as the lab records them, made by hand."""
+"""Recorded runs of concurrent users, made by hand."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.unit.lab import lab_runs
 def phase(
     name: str, drawn: Sequence[concurrency.User], seconds_per_query: float, *, noise: float = 0.0, failing: str = ""
 ) -> list[dict[str, Any]]:
-    """The samples of users who are at work together. Their clusters take 3 s to start and nothing to end."""
+    """The samples of concurrent users, whose clusters take 3 s to start and no time to end."""
     dice = random.Random(len(drawn))
     samples: list[dict[str, Any]] = []
     ends = []
@@ -49,15 +49,15 @@ def streams(
     wrong: str = "",
     failing: str = "",
 ) -> Run:
-    """`seconds` of a query alone and in company; `wrong` is a query that user 2 answered wrongly."""
+    """`seconds` of a query alone and together; `wrong` is a query with a wrong answer for user 2."""
     drawn = concurrency.draw(count, queries, 1)
     samples = phase("alone", drawn[:1], seconds[0], noise=noise, failing=failing) if alone else []
     samples += phase("together", drawn, seconds[1], noise=noise, failing=failing)
     for query in queries:
         samples.append({"kind": "answer", "query": query, "verdict": "equal", "whose": ["user 1"]})
         if query == wrong:
-            told = {"verdict": "different", "note": "1 row", "whose": ["user 2"], "lines": ["- 1", "+ 2"]}
-            samples.append({"kind": "answer", "query": query, **told})
+            answer = {"verdict": "different", "note": "1 row", "whose": ["user 2"], "lines": ["- 1", "+ 2"]}
+            samples.append({"kind": "answer", "query": query, **answer})
     return lab_runs.run(
         "streams",
         lab_runs.repetition(1, samples),

@@ -1,4 +1,4 @@
-"""Runs as the lab records them, made by hand: one of each shape that reports and comparisons must tell."""
+"""Recorded runs made by hand, one of each shape that reports and comparisons must handle."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ def dfsio(*, repetitions: int = 3, faster: float = 1.0, **described: Any) -> Run
 
 
 def objects(*, seconds: int = 30, faster: float = 1.0, **described: Any) -> Run:
-    """Work for a set time: throughput in every second, and the latency of every request."""
+    """Work of fixed time, with throughput in every second and the latency of every request."""
     dice = random.Random(7)
     work: list[dict[str, Any]] = []
     for name, size, rate in (("put", 1_000_000, 110), ("get", 1_000_000, 420), ("delete", 0, 900)):
@@ -147,7 +147,7 @@ def objects(*, seconds: int = 30, faster: float = 1.0, **described: Any) -> Run:
 
 
 def histogram(microseconds: Iterable[float], growth: float = 1.05) -> list[list[float]]:
-    """(upper bound, count) pairs of a scale whose bounds grow by `growth`; empty buckets are left out."""
+    """(upper bound, count) pairs of a scale whose bounds grow by `growth`, without empty buckets."""
     counts: dict[float, int] = {}
     for value in microseconds:
         bound = float(growth ** math.ceil(math.log(max(value, 1.0), growth) - 1e-12))

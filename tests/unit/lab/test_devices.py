@@ -1,4 +1,4 @@
-"""Disks over time: nothing is lost where looks are rare, and reports show what was busy and with whose work."""
+"""Disks over time: sparse sampling loses no work, and reports show which device was busy, by arm."""
 
 from __future__ import annotations
 
@@ -67,14 +67,14 @@ def test_queue_and_busy_share_are_those_of_iostat() -> None:
     assert used == {"busy_share": 0.25, "queue": 0.5, "read_bytes": 0, "written_bytes": 0}
 
 
-def test_a_device_without_work_is_not_told() -> None:
+def test_an_idle_device_is_not_reported() -> None:
     idle = Disk("sdb", 5, 5, 5)
     found = metering.all_between({"sda": disk(0), "sdb": idle}, {"sda": disk(MB, 10), "sdb": idle}, 1000)
     assert list(found) == ["sda"]
 
 
 def sorted_on(arm: str, share: float, *, memory: int | None = None) -> Run:
-    """Three repetitions whose shuffle kept the disk busy for that share of the time, a second more in each."""
+    """Three repetitions with that busy share of the shuffle disk, each a second longer than the one before."""
     samples: list[dict[str, object]] = []
     for repetition in (1, 2, 3):
         seconds = [float(second) for second in range(1, 4 + repetition)]
@@ -126,7 +126,7 @@ def test_arms_are_compared_by_how_busy_they_kept_the_disk_and_what_memory_took()
         assert len(plots["disk-busy"].figure["data"]) == 3 * len(compared)
 
 
-def test_runs_of_before_are_told_as_before() -> None:
+def test_older_records_have_the_same_report_as_before() -> None:
     usage = {"kind": "usage", "disk": "sda", "disk_busy_share": 0.4}
     old = lab_runs.run("terasort", lab_runs.repetition(1, [lab_runs.measure("sort", 1), usage]))
     assert disk_tracks(old) == []

@@ -1,4 +1,4 @@
-"""Numbers are only compared where both sides have them, and noise is called noise."""
+"""Measures are compared only where both sides have them, and differences within the noise are reported as noise."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Throughput over time counts every second: those in which nothing was done, too."""
+"""Throughput over time includes the seconds without work."""
 
 from __future__ import annotations
 

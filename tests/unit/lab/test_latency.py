@@ -1,4 +1,4 @@
-"""Percentiles are told with what the histogram does not know, and never where the samples are too few."""
+"""Percentiles have the error of their histogram, and are left out where the samples are too few."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_merged_histograms_are_the_histogram_of_all(one: list[float], other: lis
 
 
 @pytest.mark.parametrize(
-    ("count", "told"),
+    ("count", "known"),
     [
         (1, (50,)),
         (9, (50,)),
@@ -77,9 +77,9 @@ def test_merged_histograms_are_the_histogram_of_all(one: list[float], other: lis
         (10_000, PERCENTILES),
     ],
 )
-def test_a_percentile_that_would_only_be_the_maximum_is_not_told(count: int, told: tuple[float, ...]) -> None:
+def test_a_percentile_that_would_only_be_the_maximum_is_left_out(count: int, known: tuple[float, ...]) -> None:
     every = {float(value): 1 for value in range(1, count + 1)}
-    assert tuple(found.percent for found in percentiles(every)) == told
+    assert tuple(found.percent for found in percentiles(every)) == known
 
 
 def test_no_samples_have_no_percentile() -> None:

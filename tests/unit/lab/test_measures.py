@@ -1,4 +1,4 @@
-"""Work of any kind is told and compared by what was done right in counted repetitions, and by nothing else."""
+"""Measures and comparisons of any workload use only successful work of counted repetitions."""
 
 from __future__ import annotations
 

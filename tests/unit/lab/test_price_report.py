@@ -1,4 +1,4 @@
-"""What runs and stores cost is said in a sentence first, and every figure on the page can be followed to a price."""
+"""The headline states the costs of runs and stores, and every figure on the page follows from a listed price."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_gb_per_core_and_hour_of_a_run() -> None:
     assert rows[0][4] == "10"
 
 
-def test_time_is_set_against_raw_capacity_where_each_store_is_told() -> None:
+def test_time_is_set_against_raw_capacity_where_each_protection_is_given() -> None:
     """Enrichment in Red Hat's tests: 37 % slower on 4+2 at half the price of capacity."""
     runs = [named("HDFS", run(4, [100.0])), named("Ceph", run(4, [137.0]))]
     assert table(report.document(runs, asked()), "Time and raw capacity").rows[1][2:] == (

@@ -1,4 +1,4 @@
-"""A report says the outcome first, is made from samples alone, and needs nothing from elsewhere."""
+"""A report states the outcome first, is generated from samples alone, and loads nothing from elsewhere."""
 
 from __future__ import annotations
 
@@ -164,7 +164,7 @@ def test_columns_that_say_nothing_are_left_out_of_a_table() -> None:
     assert table.filled() == Table(["arm", "s", "note"], [["a", "1", ""], ["b", "2", "late"]], numeric=frozenset({1}))
 
 
-def test_two_runs_of_one_arm_are_told_apart_by_the_ends_of_their_ids() -> None:
+def test_two_runs_of_one_arm_are_distinguished_by_the_ends_of_their_ids() -> None:
     first, second = run(), run(seconds=4)
     second = replace(second, description=replace(second.description, id="id-later"))
     assert report.document([first, second]).headline.startswith("Penstock later took 2× the time of Penstock Penstock")

@@ -1,4 +1,4 @@
-"""Runs that differ only in size become a curve, and its page says first which size to choose."""
+"""Runs that differ only in size form a curve, and the headline of its page names the size to choose."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ def test_no_law_is_claimed_from_two_sizes() -> None:
 
 
 def test_a_law_that_misses_says_so() -> None:
-    # Something else than cores decides: 4 cores are much slower than both their neighbours.
+    # 4 cores are much slower than both their neighbours, so the law does not fit.
     page = scaling.document([run(1, [100.0]), run(2, [50.0]), run(4, [90.0]), run(8, [15.0])])
     law = next(section for section in page.sections if section.title == "Scalability law")
     assert "does not describe this workload well" in law.note

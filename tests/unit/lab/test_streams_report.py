@@ -1,4 +1,4 @@
-"""The page about users at once: its figures are those of the samples, and trouble is said before any time."""
+"""The page of concurrent users has the figures of the samples, and states problems before any time."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.unit.lab.crowd_runs import streams
 def test_the_slow_down_is_that_of_the_whole_and_of_each_query() -> None:
     run = streams(seconds=(1.0, 2.0))
     assert {part.name: part.ratio for part in slowdowns(run)} == {"q1": 2.0, "q2": 2.0, "q10": 2.0}
-    # 3 s of start and 3 queries: 6 s alone, 9 s each in company, begun 10 ms after one another.
+    # 3 s to start and 3 queries: 6 s alone, and 9 s each together, started 10 ms apart.
     document = report.document([run])
     assert document.headline.startswith("3 concurrent users took 1.5× the time of one: 9.02 s instead of 6.00 s")
     assert document.good
@@ -41,7 +41,7 @@ def test_a_wrong_answer_of_one_user_is_said_first_and_whose_it_is() -> None:
     assert "user 2" in report.as_markdown([run])
 
 
-def test_users_without_a_time_are_told_as_such() -> None:
+def test_users_without_a_time_are_reported_as_such() -> None:
     document = report.document([streams(failing="q10")])
     assert document.headline.startswith("1 query failed for at least one user: q10. 3 concurrent users have no time")
     assert not document.good

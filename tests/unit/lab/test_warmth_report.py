@@ -1,4 +1,4 @@
-"""Whether a second application on a fresh cluster began warm is told round by round."""
+"""The cache section shows, round by round, whether a second application on a fresh cluster began warm."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The report on any workload says what went wrong first, then how fast it was, then what it cost."""
+"""The report of any workload states failures first, then speed, then cost."""
 
 from __future__ import annotations
 
@@ -43,12 +43,12 @@ def test_the_headline_says_what_was_done_how_fast_and_that_it_is_right() -> None
     )
 
 
-def test_work_against_clients_is_told_by_its_best() -> None:
+def test_work_against_clients_is_summarised_by_its_best_rate() -> None:
     headline = report.document([lab_runs.dfsio()]).headline
     assert "write reaches 380 MB/s with 16 clients, read reaches 887 MB/s with 16 clients" in headline
 
 
-def test_work_nobody_checked_is_said_to_be_so() -> None:
+def test_unchecked_work_is_reported_as_such() -> None:
     run = lab_runs.run("sorting", repetition(1, [measure("sort", 1)]))
     assert report.document([run]).headline == "Sorting: sort 1.00 s; nothing was checked."
 
@@ -82,7 +82,7 @@ def test_a_workload_without_applications_has_no_cores_to_divide_by() -> None:
     assert "GB per core and hour" not in figures(document)
 
 
-def test_what_the_machine_spent_is_told_where_it_was_metered() -> None:
+def test_resources_of_the_machine_are_reported_where_they_were_metered() -> None:
     usage = {"kind": "usage", "store_core_seconds": 3.25, "disk_busy_share": 0.4215, "disk_written_bytes": 2 * GB}
     document = report.document([lab_runs.run("sorting", repetition(1, [measure("sort", 1), usage]))])
     assert table(document, "Store, disk and machine") == [
@@ -93,7 +93,7 @@ def test_what_the_machine_spent_is_told_where_it_was_metered() -> None:
     assert figures(document)["Core-seconds of the store"][0] == "3.25"
 
 
-def test_bytes_of_streams_spark_does_not_know_are_told_with_where_they_came_from() -> None:
+def test_bytes_that_spark_does_not_count_are_reported_by_origin() -> None:
     lake = {"bytes_received": 50_000_000, "bytes_from_memory": 900_000_000, "bytes_from_store": 100_000_000}
     samples = [lab_runs.application("sort", core_seconds=2, bytes_read=0, lake=lake)]
     rows = {row[""]: row["sort"] for row in table(report.document([lab_runs.run("terasort", samples)]), "Resources")}
@@ -128,7 +128,7 @@ def test_the_terminal_shows_what_the_question_was_and_not_how_to_run_it_again() 
 
 
 @pytest.mark.parametrize("name", RUNS)
-def test_every_plot_is_told_in_words_and_has_a_name_of_its_own(name: str) -> None:
+def test_every_plot_has_a_summary_and_a_unique_name(name: str) -> None:
     parts = [part for section in report.document([RUNS[name]()]).sections for part in section.parts]
     plots = [part for part in parts if isinstance(part, Plot)]
     assert plots
@@ -145,7 +145,7 @@ def test_bars_start_at_zero(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", RUNS)
-def test_all_forms_can_be_had_also_of_what_was_cut_short_anywhere(name: str) -> None:
+def test_a_run_cut_short_anywhere_has_a_report_in_every_form(name: str) -> None:
     whole = RUNS[name]()
     for end in (0, 1, 5, len(whole.samples) - 1, len(whole.samples)):
         part = Run(whole.description, whole.samples[:end])
