@@ -12,7 +12,7 @@ from penstock.lab.records import Run
 from penstock.lab.report import checks, reads, resources
 from penstock.lab.report.plots import measures as measure_plots
 from penstock.lab.report.plots import queries as query_plots
-from penstock.lab.report.render import Document, KeyFigure, Part, Plot, Section, Table, title
+from penstock.lab.report.render import Document, KeyFigure, Part, Plot, Section, Table, range_text, title
 
 _GAINS = (0.05, 0.40)
 _LOSS = 0.03
@@ -374,8 +374,8 @@ def _key_figures(found: Comparison, names: Sequence[str]) -> list[KeyFigure]:
     detail = f"95 % interval {interval(total)}" if total.interval else total.verdict
     figures = [KeyFigure("Ratio", f"{units.number(total.ratio)}×", detail)]
     for name, side in zip(names, (total.baseline, total.candidate), strict=True):
-        ranged = f"{units.digits(side.low)}–{units.digits(side.high)}, " if side.count > 1 else ""
-        figures.append(KeyFigure(name, cost(side.median, total), f"{ranged}{units.plural(side.count, 'round')}"))
+        details = filter(None, (range_text(side), units.plural(side.count, "round")))
+        figures.append(KeyFigure(name, cost(side.median, total), ", ".join(details)))
     for name, run in zip(names, (found.baseline, found.candidate), strict=True):
         if (cores := core_seconds(run)) is not None:
             figures.append(KeyFigure(f"Core-seconds, {name}", units.number(cores), "drivers and executors"))
@@ -441,9 +441,8 @@ def _overview(baseline: str, arms: Mapping[str, Comparison]) -> Section:
 
 def _row(name: str, run: Run, found: Spread, verdict: tuple[str, str, str]) -> tuple[str, ...]:
     cores = core_seconds(run)
-    ranged = f"{units.digits(found.low)}–{units.digits(found.high)}" if found.count > 1 else ""
     costs = units.number(cores) if cores is not None else ""
-    return (name, str(found.count), units.digits(found.median), ranged, *verdict, costs)
+    return (name, str(found.count), units.digits(found.median), range_text(found), *verdict, costs)
 
 
 def _per_part(baseline: str, arms: Mapping[str, Comparison]) -> list[Section]:

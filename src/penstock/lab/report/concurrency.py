@@ -126,7 +126,7 @@ def _table(run: Run, together: Mapping[str, list[Execution]], group: str | None)
     for name, found in together.items():
         times = spread([one.seconds for one in found])
         part = slower.get(name)
-        verdict = {None: "not checked", "equal": "✓"}.get(verdicts.get(name), "✗ differs")
+        verdict = queries.verdict_cell(verdicts.get(name))
         rows.append(
             (
                 name,

@@ -13,7 +13,7 @@ from penstock.lab.analysis.verdicts import spread
 from penstock.lab.records import Run
 from penstock.lab.report import checks, comparison, scaling
 from penstock.lab.report.plots import base as base_plots
-from penstock.lab.report.render import Document, KeyFigure, Plot, Section, Table, title
+from penstock.lab.report.render import Document, KeyFigure, Plot, Section, Table, range_text, title
 from penstock.prices import Prices
 
 
@@ -162,7 +162,7 @@ def _runs(priced: Sequence[_Priced], question: Question) -> list[Section]:
                 one.name,
                 units.count(one.cost.cores),
                 units.digits(seconds.median),
-                f"{units.digits(seconds.low)}–{units.digits(seconds.high)}" if seconds.count > 1 else "",
+                range_text(seconds),
                 units.number(one.cost.gb_per_core_hour) if one.cost.gb_per_core_hour else "",
                 scaling.digits(one.cost.cost),
                 scaling.digits(one.cost.cost_per_tb) if one.cost.cost_per_tb else "",

@@ -26,7 +26,7 @@ from penstock.lab.report import checks, resources
 from penstock.lab.report.plots import measures as measure_plots
 from penstock.lab.report.plots import series as series_plots
 from penstock.lab.report.plots.base import MB, Write
-from penstock.lab.report.render import Document, KeyFigure, Part, Plot, Section, Table, title
+from penstock.lab.report.render import Document, KeyFigure, Part, Plot, Section, Table, range_text, title
 
 _FOR_A_BOX = 3
 """The fewest repetitions for which a box shows more than a range."""
@@ -154,15 +154,14 @@ def _curve_section(curves: dict[str, dict[int, Measure]]) -> Section:
 def _table(found: Sequence[Measure], cores: int, core_seconds_per_gb: dict[str, float | None]) -> Table:
     def row(measure: Measure) -> dict[str, str]:
         times = spread(measure.seconds)
-        many = times.count > 1
         per_gb = core_seconds_per_gb.get(measure.name)
         on = measure.cores or cores
         price = gb_per_core_hour(measure.bytes, times.median, on) if on and measure.bytes else 0
         return {
             "measure": measure.name,
-            "times": units.count(times.count) if many else "",
+            "times": units.count(times.count) if times.count > 1 else "",
             "median, s" if _repeated(found) else "seconds": units.digits(times.median),
-            "range, s": f"{units.digits(times.low)}–{units.digits(times.high)}" if many else "",
+            "range, s": range_text(times),
             "data": units.data(measure.bytes) if measure.bytes else "",
             "rows": units.count(measure.rows) if measure.rows else "",
             "operations": units.count(measure.operations) if measure.operations else "",
@@ -239,13 +238,9 @@ def latency(found: Sequence[Latency]) -> list[Section]:
     )
     error = max(line.error for line in found)
     note = "Time from sending a request. Each figure is the upper bound of its histogram bucket"
-    note += f", which exceeds the true value by at most {_percent(error)}." if error else "."
+    note += f", which exceeds the true value by at most {resources.percent(error)}." if error else "."
     plot = Plot("latency", series_plots.percentiles(found), f"{text}.", height=380)
     return [Section("Latency", note, [plot, table], brief=True)]
-
-
-def _percent(share: float) -> str:
-    return f"{share * 100:.{0 if share >= 0.1 else 1}f} %"
 
 
 def _line_text(line: RateSeries) -> str:

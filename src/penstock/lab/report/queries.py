@@ -207,6 +207,10 @@ def _queries(run: Run, seconds: Mapping[str, list[float]], verdicts: Mapping[str
 def _answer_cell(sample: Sample, verdict: str | None) -> str:
     if sample["status"] != "ok":
         return f"✗ {str(sample.get('error') or 'failed').splitlines()[0][:200]}"
+    return verdict_cell(verdict)
+
+
+def verdict_cell(verdict: str | None) -> str:
     return {None: "not checked", "equal": "✓"}.get(verdict, "✗ differs")
 
 

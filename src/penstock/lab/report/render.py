@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib import resources
 from typing import Any
@@ -19,6 +19,7 @@ from markupsafe import Markup
 import penstock
 from penstock import units
 from penstock.errors import InvalidInput
+from penstock.lab.analysis.verdicts import Spread
 from penstock.lab.records import Description
 from penstock.lab.workloads import registry
 
@@ -176,6 +177,11 @@ def _part(part: Part) -> Iterator[str]:
 
 def _row(cells: Sequence[str]) -> str:
     return "| " + " | ".join(cell.replace("|", "\\|").replace("\n", "<br>") for cell in cells) + " |"
+
+
+def range_text(found: Spread, write: Callable[[float], str] = units.digits) -> str:
+    """`9.81–10.20`; empty for a single sample."""
+    return f"{write(found.low)}–{write(found.high)}" if found.count > 1 else ""
 
 
 def title(description: Description) -> str:

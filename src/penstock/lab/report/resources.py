@@ -19,7 +19,7 @@ from penstock.lab.analysis.verdicts import Spread, spread
 from penstock.lab.records import Run
 from penstock.lab.report.plots import series as series_plots
 from penstock.lab.report.plots.base import Write
-from penstock.lab.report.render import Part, Plot, Section, Table
+from penstock.lab.report.render import Part, Plot, Section, Table, range_text
 from penstock.summary import IoMetrics
 
 _FIGURES: tuple[tuple[str, str, Callable[[float], str]], ...] = (
@@ -131,7 +131,7 @@ def compared(runs: Mapping[str, Run]) -> list[Section]:
             (
                 name,
                 percent(shares.median),
-                f"{percent(shares.low)}–{percent(shares.high)}" if shares.count > 1 else "",
+                range_text(shares, percent),
                 *(_median(run, f"disk_{key}", write) for key, write in _DEVICE_FIGURES),
                 *(_scratch(run, place) for place in ("memory", "disk")),
             )
@@ -219,12 +219,10 @@ def machine_sections(run: Run) -> list[Section]:
     return [Section("Store, disk and machine", note, parts), *device_sections(run)]
 
 
-def _daemons(run: Run) -> list[Table]:
+def daemon_rows(run: Run) -> list[tuple[str, ...]]:
     """Use by daemon; empty where the store is a single process, since its figures are those of the store."""
     found = daemons(run)
-    if len(found) < 2:
-        return []
-    rows = [
+    return [
         (
             name,
             units.number(daemon.core_seconds),
@@ -232,8 +230,14 @@ def _daemons(run: Run) -> list[Table]:
             units.data(daemon.read_bytes) if daemon.read_bytes is not None else "",
             units.data(daemon.written_bytes) if daemon.written_bytes is not None else "",
         )
-        for name, daemon in found.items()
+        for name, daemon in (found.items() if len(found) > 1 else ())
     ]
+
+
+def _daemons(run: Run) -> list[Table]:
+    rows = daemon_rows(run)
+    if not rows:
+        return []
     columns = ("daemon", "core-seconds", "peak memory", "read from devices", "written to devices")
     return [
         Table(columns, rows, numeric=frozenset(range(1, 5)), folded=f"{units.plural(len(rows), 'daemon')} of the store")

@@ -8,13 +8,13 @@ from dataclasses import dataclass, field
 from penstock import prices, units
 from penstock.lab.analysis import stores
 from penstock.lab.analysis.cost import Relative
-from penstock.lab.analysis.resources import core_seconds, daemons, usage
+from penstock.lab.analysis.resources import core_seconds, usage
 from penstock.lab.analysis.stores import Cell, Choices, Matrix, Row, Store
 from penstock.lab.analysis.verdicts import spread
 from penstock.lab.records import Run
-from penstock.lab.report import checks, comparison, scaling
+from penstock.lab.report import checks, comparison, resources, scaling
 from penstock.lab.report.plots import base as base_plots
-from penstock.lab.report.render import Document, KeyFigure, Part, Plot, Section, Table, title
+from penstock.lab.report.render import Document, KeyFigure, Part, Plot, Section, Table, range_text, title
 from penstock.prices import Medium, Prices
 
 
@@ -111,21 +111,7 @@ def _median(cell: Cell, key: str) -> str:
 
 
 def _daemons(cell: Cell, label: str, store: Store) -> list[tuple[str, ...]]:
-    found = daemons(cell.run)
-    if len(found) < 2:
-        return []
-    return [
-        (
-            label,
-            store.name,
-            name,
-            units.number(one.core_seconds),
-            units.size(one.peak_memory_bytes) if one.peak_memory_bytes else "",
-            units.data(one.read_bytes) if one.read_bytes is not None else "",
-            units.data(one.written_bytes) if one.written_bytes is not None else "",
-        )
-        for name, one in found.items()
-    ]
+    return [(label, store.name, *row) for row in resources.daemon_rows(cell.run)]
 
 
 def _layouts(found: Matrix) -> list[Section]:
@@ -272,7 +258,7 @@ def _times(found: Matrix, labels: Sequence[str]) -> Section:
         if cell is None:
             return "✗ failed" if store.name in row.failed else ""
         took = spread(cell.work.seconds)
-        ranged = f" ({units.digits(took.low)}–{units.digits(took.high)})" if took.count > 1 else ""
+        ranged = f" ({range_text(took)})" if took.count > 1 else ""
         part = found.ratio(row, store)
         ratio = f" {units.number(part.ratio)}×" if part and store != found.baseline else ""
         noise = "≈" if part and part.verdict == "inside the noise" and store != found.baseline else ""
