@@ -10,8 +10,9 @@ import pytest
 from rich.console import Console
 
 from penstock.home import Home
-from penstock.lab import analysis, runner
+from penstock.lab import runner
 from penstock.lab.analysis import stores
+from penstock.lab.analysis.resources import daemons
 from penstock.lab.environment import Bench
 from penstock.lab.experiment import Arm, Experiment, Plan
 from penstock.lab.progress import Terminal
@@ -53,10 +54,10 @@ def test_workloads_on_two_lakes_take_turns_and_make_one_page(shared_home: Home, 
 
     for run, store in zip(runs, ("SeaweedFS", "external") * 2, strict=True):
         assert run.description.lake["store"]["software"] == store
-    used = analysis.daemons(runs[0])["weed"]
+    used = daemons(runs[0])["weed"]
     assert used.core_seconds > 0
     assert used.peak_memory_bytes
-    assert analysis.daemons(runs[1]) == {}, "of somebody else's store no process is known"
+    assert daemons(runs[1]) == {}, "of somebody else's store no process is known"
 
     table = stores.matrix(runs)
     assert [row.series for row in table.rows] == ["write", "read", ""]

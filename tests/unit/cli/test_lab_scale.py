@@ -146,7 +146,7 @@ def test_every_size_is_an_arm_and_the_curve_is_shown(monkeypatch: pytest.MonkeyP
     said = " ".join(told.output.split())
     assert "is fastest on 4 cores" in said
     assert f"penstock lab price --prices {mine} 1-core 2-cores 4-cores" in said
-    assert "EUR a run" in page.read_text(encoding="utf-8")
+    assert "EUR per run" in page.read_text(encoding="utf-8")
     assert told.exit_code == 1  # as the outcome of an arm calls for, though there is a curve
 
 

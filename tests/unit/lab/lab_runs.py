@@ -125,7 +125,7 @@ def dfsio(*, repetitions: int = 3, faster: float = 1.0, **described: Any) -> Run
 
 
 def objects(*, seconds: int = 30, faster: float = 1.0, **described: Any) -> Run:
-    """Work for a set time: throughput in every second, and the latency of every request."""
+    """Work of fixed time, with throughput in every second and the latency of every request."""
     dice = random.Random(7)
     work: list[dict[str, Any]] = []
     for name, size, rate in (("put", 1_000_000, 110), ("get", 1_000_000, 420), ("delete", 0, 900)):

@@ -1,4 +1,4 @@
-"""Eight workloads on four stores, as the lab records them, made by hand."""
+"""Recorded runs of eight workloads on four stores, made by hand."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ STORES = {
     "embedded": ("embedded", "SeaweedFS", "4.48", "1x", 1.0, {"servers": "1", "data": "/dev/vda, ext4"}),
 }
 SLOWER = {"HDFS": 1.0, "Ceph 3x": 1.05, "Ceph 4+2": 1.37, "embedded": 0.8}
-"""Time against HDFS; the enrichment on erasure-coded Ceph is the published one."""
+"""Times relative to HDFS; that of the enrichment on erasure-coded Ceph is the published one."""
 SECONDS = {"enrichment": 100.0, "terasort": 40.0, "kmeans": 30.0, "etl": 20.0, "streams": 200.0, "mixed": 300.0}
 
 
@@ -30,7 +30,7 @@ def lake(store: str, gateways: int = 2) -> dict[str, Any]:
 
 
 def timed(workload: str, store: str, *, seconds: float | None = None, rounds: int = 3, size: float = 10 * GB) -> Run:
-    """One measure of so many seconds, a little different in each round."""
+    """One measure of this many seconds, slightly different in each round."""
     base = (seconds or SECONDS[workload]) * (SLOWER[store] if seconds is None else 1)
     samples: list[dict[str, Any]] = [{"kind": "dataset", "manifest": {"bytes": size}}] * 2
     for number in range(1, rounds + 1):
@@ -66,7 +66,7 @@ def usage(store: str, seconds: float) -> dict[str, Any]:
 
 
 def dfsio(store: str) -> Run:
-    """Two numbers of clients; each writes and reads 1 GB."""
+    """Writes and reads of 1 GB, with two numbers of clients."""
     samples: list[dict[str, Any]] = []
     for number in range(1, 4):
         slower = SLOWER[store] * (1 + (number - 2) / 50)
@@ -80,7 +80,7 @@ def dfsio(store: str) -> Run:
 
 
 def tpcds(store: str, *, failing: str = "") -> Run:
-    """Two queries; what `failing` names did not end well."""
+    """Two queries, of which `failing` names those that failed."""
     tables = [{"table": "item", "bytes": 10**6}, {"table": "store_sales", "bytes": 24 * 10**6}]
     samples: list[dict[str, Any]] = [{"kind": "dataset", "manifest": {"scale": 0.1, "tables": tables}}]
     for number in range(1, 4):
@@ -99,6 +99,6 @@ def tpcds(store: str, *, failing: str = "") -> Run:
 
 
 def eight() -> list[Run]:
-    """Of DFSIO's reading and writing, TPC-DS and six others, on all four stores."""
+    """DFSIO's reads and writes, TPC-DS and six other workloads, on all four stores."""
     runs = [maker(store) for maker in (dfsio, tpcds) for store in STORES]
     return runs + [timed(workload, store) for workload in list(SECONDS)[:5] for store in STORES]

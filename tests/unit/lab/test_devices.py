@@ -1,4 +1,4 @@
-"""Disks over time: nothing is lost where looks are rare, and reports show what was busy and with whose work."""
+"""Disks over time: sparse sampling loses no work, and reports show which device was busy, by arm."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.lab import analysis, metering
+from penstock.lab import metering
+from penstock.lab.analysis.resources import disk_tracks
 from penstock.lab.records import Run
 from penstock.lab.report import report
 from penstock.lab.report.render import Document, Plot, Table
@@ -49,7 +50,7 @@ def test_a_record_whose_last_interval_has_no_width_is_read() -> None:
         if track := sample.get("disk_over_time"):
             for values in track.values():
                 values.append(values[-1])
-    tracks = analysis.disk_tracks(recorded)
+    tracks = disk_tracks(recorded)
     assert [len(track.seconds) for track in tracks] == [4, 5, 6]
     assert {rate for track in tracks for rate in track.written_rates} == {5 * MB}
 
@@ -66,14 +67,14 @@ def test_queue_and_busy_share_are_those_of_iostat() -> None:
     assert used == {"busy_share": 0.25, "queue": 0.5, "read_bytes": 0, "written_bytes": 0}
 
 
-def test_a_device_without_work_is_not_told() -> None:
+def test_an_idle_device_is_not_reported() -> None:
     idle = Disk("sdb", 5, 5, 5)
     found = metering.all_between({"sda": disk(0), "sdb": idle}, {"sda": disk(MB, 10), "sdb": idle}, 1000)
     assert list(found) == ["sda"]
 
 
 def sorted_on(arm: str, share: float, *, memory: int | None = None) -> Run:
-    """Three repetitions whose shuffle kept the disk busy for that share of the time, a second more in each."""
+    """Three repetitions with that busy share of the shuffle disk, each a second longer than the one before."""
     samples: list[dict[str, object]] = []
     for repetition in (1, 2, 3):
         seconds = [float(second) for second in range(1, 4 + repetition)]
@@ -118,15 +119,15 @@ def test_a_report_shows_the_disk_over_time_and_every_device() -> None:
 def test_arms_are_compared_by_how_busy_they_kept_the_disk_and_what_memory_took() -> None:
     runs = [sorted_on("disk", 0.6), sorted_on("memory", 0.3, memory=25 * MB)]
     for compared in (runs, [*runs, sorted_on("half", 0.4, memory=MB)]):
-        table, plots = parts(report.document(compared), "The shuffle's disk")
+        table, plots = parts(report.document(compared), "Shuffle disk")
         cells = [dict(zip(table.columns, row, strict=True)) for row in table.rows]
         assert [(cell["arm"], cell["disk busy"]) for cell in cells][:2] == [("disk", "60 %"), ("memory", "30 %")]
         assert [cell["scratch in memory"] for cell in cells][:2] == ["", "25.0 MB"]
         assert len(plots["disk-busy"].figure["data"]) == 3 * len(compared)
 
 
-def test_runs_of_before_are_told_as_before() -> None:
+def test_older_records_have_the_same_report_as_before() -> None:
     usage = {"kind": "usage", "disk": "sda", "disk_busy_share": 0.4}
     old = lab_runs.run("terasort", lab_runs.repetition(1, [lab_runs.measure("sort", 1), usage]))
-    assert analysis.disk_tracks(old) == []
+    assert disk_tracks(old) == []
     assert all(section.title != "Devices" for section in report.document([old]).sections)

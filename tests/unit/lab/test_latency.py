@@ -1,4 +1,4 @@
-"""Percentiles are told with what the histogram does not know, and never where the samples are too few."""
+"""Percentiles have the error of their histogram, and are left out where the samples are too few."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.lab.analysis import latencies
-from penstock.lab.analysis.latency import PERCENTILES, merge, percentiles
+from penstock.lab.analysis.latency import PERCENTILES, latencies, merge, percentiles
 from penstock.lab.records import Run
 from tests.unit.lab import lab_runs
 
@@ -68,7 +67,7 @@ def test_merged_histograms_are_the_histogram_of_all(one: list[float], other: lis
 
 
 @pytest.mark.parametrize(
-    ("count", "told"),
+    ("count", "known"),
     [
         (1, (50,)),
         (9, (50,)),
@@ -78,9 +77,9 @@ def test_merged_histograms_are_the_histogram_of_all(one: list[float], other: lis
         (10_000, PERCENTILES),
     ],
 )
-def test_a_percentile_that_would_only_be_the_maximum_is_not_told(count: int, told: tuple[float, ...]) -> None:
+def test_a_percentile_that_would_only_be_the_maximum_is_left_out(count: int, known: tuple[float, ...]) -> None:
     every = {float(value): 1 for value in range(1, count + 1)}
-    assert tuple(found.percent for found in percentiles(every)) == told
+    assert tuple(found.percent for found in percentiles(every)) == known
 
 
 def test_no_samples_have_no_percentile() -> None:

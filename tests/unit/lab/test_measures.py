@@ -1,4 +1,4 @@
-"""Work of any kind is told and compared by what was done right in counted repetitions, and by nothing else."""
+"""Measures and comparisons of any workload use only successful work of counted repetitions."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.lab import analysis
+from penstock.lab.analysis.resources import core_seconds, core_seconds_per_gb, main_measure, roles
+from penstock.lab.analysis.samples import all_passed, gb_per_core_hour, measures_by_name, repetitions, validation_counts
+from penstock.lab.analysis.verdicts import compare_all
 from penstock.lab.records import Run
 from tests.unit.lab import lab_runs
 from tests.unit.lab.lab_runs import GB, application, check, measure, repetition
@@ -22,39 +24,43 @@ def run(*samples: dict[str, Any], **described: Any) -> Run:
     return lab_runs.run("sorting", samples, **described)
 
 
+def seconds_by_name(found: Run) -> dict[str, list[float]]:
+    return {name: measure.seconds for name, measure in measures_by_name(found).items()}
+
+
 def test_warm_up_and_failed_repetitions_are_counted_in_nothing() -> None:
     found = run(
         *repetition(0, [measure("sort", 9), application("sort", core_seconds=99)]),
         *repetition(1, [measure("sort", 1), application("sort", core_seconds=2)]),
         *repetition(2, [measure("sort", 7), application("sort", core_seconds=99)], error="an executor was lost"),
     )
-    assert analysis.measures(found) == {"sort": [1.0]}
-    assert analysis.core_seconds(found) == 2
-    assert analysis.repetitions(found).errors == {2: "an executor was lost"}
+    assert seconds_by_name(found) == {"sort": [1.0]}
+    assert core_seconds(found) == 2
+    assert repetitions(found).errors == {2: "an executor was lost"}
 
 
 def test_a_repetition_that_goes_on_is_not_counted_beside_one_that_ended() -> None:
     found = run(*repetition(1, [measure("sort", 1)]), {**measure("sort", 9), "repetition": 2})
-    assert analysis.measures(found) == {"sort": [1.0]}
+    assert seconds_by_name(found) == {"sort": [1.0]}
 
 
 def test_preparing_the_data_is_no_part_of_the_work() -> None:
     found = run(measure("generate", 50), application("generate", core_seconds=80), *repetition(1, [measure("sort", 1)]))
-    assert list(analysis.measures(found)) == ["sort"]
-    assert analysis.roles(found) == []
+    assert list(seconds_by_name(found)) == ["sort"]
+    assert roles(found) == []
 
 
 def test_a_wrong_result_is_wrong_in_a_warm_up_too() -> None:
-    assert not analysis.all_right(run(*repetition(0, [check("order", False)]), *repetition(1, [check("order")])))
+    assert not all_passed(run(*repetition(0, [check("order", False)]), *repetition(1, [check("order")])))
 
 
 def test_no_time_is_not_infinitely_fast() -> None:
-    assert analysis.measures(run(measure("list", 0))) == {"list": [0.001]}
+    assert seconds_by_name(run(measure("list", 0))) == {"list": [0.001]}
 
 
 def test_gb_per_core_and_hour_is_the_documents_formula() -> None:
     # 10 TB on 320 cores in 3051 s.
-    assert analysis.gb_per_core_hour(10_000 * GB, 3051, 320) == pytest.approx(10_000 / 320 / 3051 * 3600)
+    assert gb_per_core_hour(10_000 * GB, 3051, 320) == pytest.approx(10_000 / 320 / 3051 * 3600)
 
 
 def test_cost_per_gb_is_that_of_the_application_that_did_the_work() -> None:
@@ -69,19 +75,19 @@ def test_cost_per_gb_is_that_of_the_application_that_did_the_work() -> None:
             ],
         )
     )
-    measured = analysis.measured(found)
-    assert analysis.core_seconds_per_gb(found, measured["sort"]) == pytest.approx(15)
-    assert analysis.core_seconds_per_gb(found, measured["alone"]) == 2
-    assert analysis.main_measure(found, list(measured.values())) == measured["sort"]
+    by_name = measures_by_name(found)
+    assert core_seconds_per_gb(found, by_name["sort"]) == pytest.approx(15)
+    assert core_seconds_per_gb(found, by_name["alone"]) == 2
+    assert main_measure(found, list(by_name.values())) == by_name["sort"]
 
 
 def test_one_application_of_unknown_cost_leaves_the_whole_unknown() -> None:
     found = run(*repetition(1, [application("a", core_seconds=3), application("b", core_seconds=None)]))
-    assert analysis.core_seconds(found) is None
+    assert core_seconds(found) is None
 
 
 def test_equal_work_is_compared_in_seconds() -> None:
-    total = analysis.compare(lab_runs.terasort(seconds=20), lab_runs.terasort(seconds=10)).total
+    total = compare_all((lab_runs.terasort(seconds=20), lab_runs.terasort(seconds=10)))[0].total
     assert (total.name, total.unit, total.verdict) == ("total", "s", "faster")
     assert total.ratio == pytest.approx(0.5)
 
@@ -89,7 +95,7 @@ def test_equal_work_is_compared_in_seconds() -> None:
 def test_twice_the_data_in_twice_the_time_is_no_difference() -> None:
     small = run(*(s for n in (1, 2, 3) for s in repetition(n, [measure("sort", 10 + n / 10, bytes=GB)])))
     large = run(*(s for n in (1, 2, 3) for s in repetition(n, [measure("sort", 20 + n / 5, bytes=2 * GB)])))
-    total = analysis.compare(small, large).total
+    total = compare_all((small, large))[0].total
     assert (total.unit, total.verdict) == ("s/GB", "inside the noise")
     assert total.ratio == pytest.approx(1)
 
@@ -101,7 +107,7 @@ def test_work_for_a_set_time_is_compared_by_what_it_did() -> None:
     after = run(
         measure("get", 30, basis="rate", bytes=6 * GB, operations=10), measure("list", 30, basis="rate", operations=400)
     )
-    found = analysis.compare(before, after)
+    found = compare_all((before, after))[0]
     assert {part.name: (part.unit, part.ratio) for part in found.parts} == {
         "get": ("s/GB", 0.5),
         "list": ("s/1000 operations", 0.25),
@@ -112,20 +118,20 @@ def test_work_for_a_set_time_is_compared_by_what_it_did() -> None:
 
 def test_work_at_the_same_time_is_not_added_up() -> None:
     at_once = [measure("sort", 10), measure("sort", 12), measure("sort", 11), measure("validate", 1)]
-    total = analysis.compare(run(*repetition(1, at_once)), run(*repetition(1, at_once))).total
+    total = compare_all((run(*repetition(1, at_once)), run(*repetition(1, at_once))))[0].total
     assert total.baseline.median == 12
 
 
 def test_users_at_the_same_time_are_no_samples_of_the_noise() -> None:
     at_once = repetition(1, [measure("sort", seconds) for seconds in (10, 10.1, 10.2, 10.3)])
     half = repetition(1, [measure("sort", seconds) for seconds in (5, 5.1, 5.2, 5.3)])
-    assert analysis.compare(run(*at_once), run(*half)).total.verdict == "noise unknown"
+    assert compare_all((run(*at_once), run(*half)))[0].total.verdict == "noise unknown"
 
 
 def test_answers_of_queries_are_checks_too() -> None:
     found = run(check("rows"), {"kind": "answer", "query": "q1", "verdict": "different"})
-    assert (analysis.verdicts(found).made, analysis.verdicts(found).right) == (2, 1)
-    assert not analysis.all_right(found)
+    assert (validation_counts(found).made, validation_counts(found).right) == (2, 1)
+    assert not all_passed(found)
 
 
 def test_a_reference_and_single_users_are_in_no_total() -> None:
@@ -134,7 +140,7 @@ def test_a_reference_and_single_users_are_in_no_total() -> None:
         beside = measure("sort, one process", 50, reference=True)
         return run(*repetition(1, [*users, measure("2 sorts at once", seconds), beside]))
 
-    found = analysis.compare(arm(10), arm(5))
+    found = compare_all((arm(10), arm(5)))[0]
     assert (found.total.name, found.total.ratio) == ("2 sorts at once", 0.5)
     assert [part.name for part in found.parts] == ["sort", "2 sorts at once", "sort, one process"]
 
@@ -144,7 +150,7 @@ def test_many_arms_are_compared_by_what_all_of_them_did() -> None:
         run(*repetition(1, [measure(name, 1, bytes=size) for name in names]))
         for names, size in (("ab", GB), ("abc", GB), ("bc", 2 * GB))
     )
-    first, second = analysis.compare_all([one, two, three])
+    first, second = compare_all([one, two, three])
     assert [[part.name for part in found.parts] for found in (first, second)] == [["b"], ["b"]]
     assert {first.total.unit, second.total.unit} == {"s/GB"}
     assert first.only_in_one == ("a", "c")
@@ -156,13 +162,13 @@ def test_a_slower_arm_has_the_reciprocal_ratio_the_other_way_round(seconds: list
     def arm(by: float) -> Run:
         return run(*(s for n, value in enumerate(seconds, start=1) for s in repetition(n, [measure("x", value * by)])))
 
-    there = analysis.compare(arm(1), arm(factor)).total
-    back = analysis.compare(arm(factor), arm(1)).total
+    there = compare_all((arm(1), arm(factor)))[0].total
+    back = compare_all((arm(factor), arm(1)))[0].total
     assert there.ratio * back.ratio == pytest.approx(1, rel=1e-3)
     assert there.baseline.median == pytest.approx(statistics.median(seconds), abs=1e-3)
 
 
 def test_the_number_of_clients_is_no_part_of_a_series() -> None:
-    found = analysis.measured(lab_runs.dfsio(repetitions=1))
+    found = measures_by_name(lab_runs.dfsio(repetitions=1))
     assert {measure.series for measure in found.values()} == {"write", "read"}
     assert found["read, 1 client"].clients == 1

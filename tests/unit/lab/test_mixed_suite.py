@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from penstock.errors import InvalidInput
-from penstock.lab import analysis
+from penstock.lab.analysis.samples import measures_by_name
 from penstock.lab.report import report
 from penstock.lab.session import Session
 from penstock.lab.workloads.concurrency import Mixed
@@ -43,7 +43,7 @@ def test_each_part_is_measured_by_itself_and_then_with_the_others(world: World) 
 
 def test_what_the_enrichment_times_itself_is_counted_once(world: World) -> None:
     run = world.measure(replace(SUITE, alone=False))
-    counted = {name for name, piece in analysis.measured(run).items() if not piece.apart}
+    counted = {name for name, piece in measures_by_name(run).items() if not piece.excluded_from_total}
     assert counted == {"single user, together", "2 users, together", "enrichment, together"}
 
 
@@ -97,9 +97,9 @@ def test_without_the_parts_alone_only_the_mix_is_measured(world: World) -> None:
 def test_the_page_tells_the_slow_down_of_each_part(world: World) -> None:
     run = world.measure(SUITE)
     document = report.document([run])
-    assert document.headline.startswith("At the same time, of the time each takes alone: single user ")
+    assert document.headline.startswith("Time together, relative to each part alone: single user ")
     assert [figure.label for figure in document.key_figures] == ["Single user", "2 users", "Enrichment"]
     titles = [section.title for section in document.sections]
-    assert titles[0] == "Every part"
-    assert "Every query of every user: 2 users" in titles
-    assert "Every part" in report.as_markdown([run])
+    assert titles[0] == "Parts"
+    assert "Queries of all users: 2 users" in titles
+    assert "Parts" in report.as_markdown([run])

@@ -1,4 +1,4 @@
-"""Prices are arithmetic that a reader can do by hand, and the documents' own figures come out."""
+"""Costs are arithmetic that a reader can do by hand, and reproduce the published figures."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_a_quarter_of_a_terabyte_costs_a_quarter_of_the_price_per_terabyte() -> 
     assert found.gb_per_core_hour == pytest.approx(250)
 
 
-def test_gb_per_core_and_hour_is_the_documents_formula() -> None:
+def test_gb_per_core_and_hour_is_the_published_formula() -> None:
     """(data-size / cores / time-taken-in-seconds) × 3600: 1 TB on 100 cores in an hour is 10 GB per core and hour."""
     found = RunCost(seconds=3600, cores=100, cost=1, bytes=cost.TB)
     assert found.gb_per_core_hour == pytest.approx(10)
@@ -84,7 +84,7 @@ def test_a_petabyte_needs_three_with_copies_and_one_and_a_half_with_erasure_codi
 
 
 def test_total_cost_of_ownership_by_hand() -> None:
-    # 480 TB × 1.5 / 0.8 = 900 TB raw: 45 disks of 20 TB in 6 nodes (4+2 wants six; 45 disks would fit in two).
+    # 480 TB × 1.5 / 0.8 = 900 TB raw: 45 disks of 20 TB in 6 nodes (4+2 needs six; 45 disks would fit in two).
     found = cost.store_cost(PRICES, DISKS, cost.protection("4+2"), 480 * cost.TB)
     assert (found.drives, found.nodes) == (45, 6)
     assert found.drives_cost == pytest.approx(45 * 20 * 15)
@@ -114,8 +114,8 @@ def test_more_data_never_costs_less(capacity: float, more: float) -> None:
     [(1.57, 0.785), (1.48, 0.74), (2.0, 1.0), (1.37, 0.685), (1.0, 0.5)],
     ids=["ten users' queries", "mixed", "one user's queries", "enrichment", "as fast: favoured twofold"],
 )
-def test_price_performance_as_red_hat_reckons_it(slower: float, expected: float) -> None:
-    """Erasure coding 4+2 against three copies, with raw capacity as the stand-in for price."""
+def test_price_performance_as_red_hat_computes_it(slower: float, expected: float) -> None:
+    """Erasure coding 4+2 against three copies, with raw capacity in place of price."""
     baseline, coded = cost.relative([100.0, 100 * slower], [cost.protection("3x"), cost.protection("4+2")])
     assert baseline.price_performance == 1
     assert coded.price_performance == pytest.approx(expected)

@@ -1,4 +1,4 @@
-"""What runs and stores cost is said in a sentence first, and every figure on the page can be followed to a price."""
+"""The headline states the costs of runs and stores, and every figure on the page follows from a listed price."""
 
 from __future__ import annotations
 
@@ -38,16 +38,16 @@ def test_the_cheapest_run_is_named_first() -> None:
     runs = [named("HDFS", run(4, [100.0, 101.0])), named("Ceph", run(4, [137.0, 138.0]))]
     document = report.document(runs, asked())
     assert document.headline.startswith("TeraSort costs least with HDFS: USD 0.000")
-    assert document.headline.endswith("with Ceph it costs 1.37×.")
+    assert document.headline.endswith("with Ceph it costs 1.37× as much.")
 
 
 def test_gb_per_core_and_hour_of_a_run() -> None:
-    rows = table(report.document([run(4, [90.0])], asked()), "What the runs cost").rows
+    rows = table(report.document([run(4, [90.0])], asked()), "Cost of the runs").rows
     # 1 GB on 4 cores in 90 s: 1 / 4 / 90 × 3600.
     assert rows[0][4] == "10"
 
 
-def test_time_is_set_against_raw_capacity_where_each_store_is_told() -> None:
+def test_time_is_set_against_raw_capacity_where_each_protection_is_given() -> None:
     """Enrichment in Red Hat's tests: 37 % slower on 4+2 at half the price of capacity."""
     runs = [named("HDFS", run(4, [100.0])), named("Ceph", run(4, [137.0]))]
     assert table(report.document(runs, asked()), "Time and raw capacity").rows[1][2:] == (
@@ -65,7 +65,7 @@ def test_runs_of_different_work_are_listed_but_not_set_against_each_other() -> N
     other = Run(replace(other.description, workload="etl"), other.samples)
     document = report.document([run(4, [100.0]), other], asked())
     assert document.headline.startswith("A run costs from USD 0.00")
-    assert [row[0].partition(",")[2] for row in table(document, "What the runs cost").rows] == [" 4 cores", " 4 cores"]
+    assert [row[0].partition(",")[2] for row in table(document, "Cost of the runs").rows] == [" 4 cores", " 4 cores"]
     assert all(section.title != "Time and raw capacity" for section in document.sections)
 
 
@@ -81,7 +81,7 @@ def test_the_parts_of_a_store_come_to_its_total() -> None:
     document = report.document([], asked(capacity_tb=5000))
     for whole, parts in zip(
         table(document, "Total cost of ownership of the store").rows,
-        table(document, "What it is made of").rows,
+        table(document, "Cost components").rows,
         strict=True,
     ):
         numbers = [float(cell.replace("\u202f", "")) for cell in parts[1:]]
@@ -90,7 +90,7 @@ def test_the_parts_of_a_store_come_to_its_total() -> None:
 
 def test_runs_of_several_sizes_show_their_curve_in_money() -> None:
     document = report.document(curve_of(Law(90, 10, 0.3), (1, 2, 4)), asked())
-    assert "USD a run" in table(document, "Every size").columns
+    assert "USD per run" in table(document, "All sizes").columns
 
 
 def test_every_price_used_is_listed_with_its_source() -> None:

@@ -1,11 +1,11 @@
-"""What queries read is told beside their times: of one run, and of two arms of which one reads less."""
+"""Reports show the reads of queries beside their times, for one run and for two arms of which one reads less."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
-from penstock.lab import analysis
+from penstock.lab.analysis.resources import query_reads
 from penstock.lab.records import Run
 from penstock.lab.report import report
 from penstock.lab.report.render import Document, Table
@@ -29,7 +29,7 @@ def query(name: str, seconds: float, reads: Reads, *, gets: int = 0, iteration: 
 
 
 def arm(name: str, queries: Mapping[str, tuple[list[float], Reads]], more: list[dict[str, Any]] | None = None) -> Run:
-    """Each query's seconds in each round, and what it reads in all of them."""
+    """The seconds of each query in each round, with the same reads in all of them."""
     rounds = len(next(iter(queries.values()))[0])
     samples = list(more or [])
     for number in range(rounds):
@@ -70,7 +70,7 @@ def compared() -> Document:
     return report.document([arm("without", WITHOUT), arm("with", WITH)])
 
 
-def test_queries_that_gained_and_lost_are_counted_and_a_loss_inside_the_noise_is_told_apart() -> None:
+def test_queries_that_gained_and_lost_are_counted_and_a_loss_inside_the_noise_is_distinguished() -> None:
     counted = rows(table(compared(), "Gains of with"))
     assert counted["gained more than 5%"] == ("2", "q72 +75 %, q3 +10 %")
     assert counted["gained more than 40%"] == ("1", "q72 +75 %")
@@ -94,7 +94,7 @@ def test_one_round_of_each_is_no_loss_beyond_the_noise() -> None:
 
 
 def test_a_query_shows_both_arms_files_bytes_and_requests_and_the_tables_that_made_the_difference() -> None:
-    found = table(compared(), "What was read: with")
+    found = table(compared(), "Reads: with")
     files, size, gets, read, seconds, ratio, tables = rows(found)["q72"]
     assert (files, size, gets, read) == ("140 → 49", "11.0 MB → 1.80 MB", "280 → 98", "280 kB → 98.0 kB")
     assert (seconds, ratio) == ("10.00 → 2.50", "0.25")
@@ -110,16 +110,16 @@ def test_the_json_form_has_each_arms_reads_by_query_and_table() -> None:
     assert reads["without"]["q72"]["gets"] == 280
 
 
-def test_a_query_whose_files_vary_is_told_by_the_median_of_its_executions() -> None:
+def test_a_query_whose_files_vary_has_the_median_of_its_executions() -> None:
     work = [query("q1", 1, {"item": (files, 10)}, gets=files, iteration=files) for files in (1, 3, 9)]
-    found = analysis.readings(made.run("tpcds", made.repetition(1, work)))
+    found = query_reads(made.run("tpcds", made.repetition(1, work)))
     assert (found["q1"].all_files, found["q1"].gets) == (3, 3)
 
 
-def test_a_failed_query_and_a_warm_up_tell_nothing_of_what_is_read() -> None:
+def test_failed_queries_and_warm_up_do_not_count_as_reads() -> None:
     failed = {**query("q1", 1, {"item": (5, 5)}), "status": "failed", "error": "boom"}
     samples = made.repetition(0, [query("q2", 1, {"item": (7, 7)})]) + made.repetition(1, [failed])
-    assert analysis.readings(made.run("tpcds", samples)) == {}
+    assert query_reads(made.run("tpcds", samples)) == {}
 
 
 def test_runs_of_before_reads_were_recorded_compare_as_ever() -> None:
@@ -128,16 +128,16 @@ def test_runs_of_before_reads_were_recorded_compare_as_ever() -> None:
         return made.run("tpcds", made.repetition(1, samples), arm=name)
 
     for document in (report.document([old("a"), old("b")]), report.document([old("a")])):
-        assert not [section for section in document.sections if "read" in section.title]
+        assert not [section for section in document.sections if "Reads" in section.title]
 
 
-def test_where_nothing_counts_requests_the_files_are_told_without_them() -> None:
+def test_files_are_reported_without_requests_where_those_were_not_counted() -> None:
     plain = {k: v for k, v in query("q1", 1, {"item": (5, 5)}).items() if k != "lake"}
-    found = table(report.document([made.run("tpcds", made.repetition(1, [plain]))]), "What each query read")
+    found = table(report.document([made.run("tpcds", made.repetition(1, [plain]))]), "Reads per query")
     assert rows(found)["q1"] == ("5", "5 B", "", "")
 
 
-def test_what_the_index_cost_is_told_by_the_arm_that_built_it_per_thousand_files() -> None:
+def test_the_cost_of_the_index_is_that_of_the_arm_that_built_it_per_thousand_files() -> None:
     built = {"kind": "index", "table": "inventory", "files": 500, "build_ms": 4000.0, "refresh_ms": 250.0}
     document = report.document([arm("without", WITHOUT), arm("with", WITH, [built])])
     assert rows(table(document, "Skipping index"))["inventory"] == ("500", "4.00", "8.00", "0.250")

@@ -1,4 +1,4 @@
-"""A report says the outcome first, is made from samples alone, and needs nothing from elsewhere."""
+"""A report states the outcome first, is generated from samples alone, and loads nothing from elsewhere."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.errors import InvalidInput
-from penstock.lab import analysis
-from penstock.lab.analysis import Ratio
+from penstock.lab.analysis.verdicts import Ratio, spread
 from penstock.lab.records import Description, Run
-from penstock.lab.report import plots, report
+from penstock.lab.report import report
+from penstock.lab.report.plots import queries as query_plots
 from penstock.lab.report.render import Table
 
 SIZE = {
@@ -61,7 +61,7 @@ def run(*, arm: str = "Penstock", seconds: float = 2.0, rounds: int = 1, **chang
 
 
 def test_the_headline_says_that_all_is_right() -> None:
-    assert report.document([run()]).headline == "All 3 queries ran in 6.06 s on 2 cores, and every answer is right."
+    assert report.document([run()]).headline == "All 3 queries ran in 6.06 s on 2 cores, and every answer is correct."
 
 
 def test_a_wrong_answer_is_the_first_thing_said() -> None:
@@ -69,7 +69,7 @@ def test_a_wrong_answer_is_the_first_thing_said() -> None:
     document = report.document([run(more=[wrong], outcome="wrong")])
     assert document.headline.startswith("1 answer differ")
     assert not document.good
-    assert document.sections[0].title == "Answers that differ"
+    assert document.sections[0].title == "Wrong answers"
 
 
 def test_a_failed_query_is_never_an_average() -> None:
@@ -85,7 +85,7 @@ def test_a_repetition_that_could_not_run_is_said_first() -> None:
     document = report.document([Run(description, (broken, {"kind": "end", "at_ms": 0, "outcome": "failed"}))])
     assert document.headline == "1 repetition failed. No query was measured."
     assert not document.good
-    assert document.sections[0].title == "Repetitions that failed"
+    assert document.sections[0].title == "Failed repetitions"
 
 
 def test_the_page_loads_nothing_from_elsewhere() -> None:
@@ -147,11 +147,8 @@ def test_starts_are_compared_by_their_medians() -> None:
 
 @given(st.lists(st.floats(-3, 3).map(lambda power: 10**power), min_size=1, max_size=8))
 def test_the_ticks_of_ratios_stand_apart_and_the_axis_shows_every_ratio_and_one(found: list[float]) -> None:
-    parts = [
-        Ratio(f"q{number}", analysis.spread([1]), analysis.spread([ratio]), ratio, None)
-        for number, ratio in enumerate(found)
-    ]
-    axis = plots.ratios(parts)["layout"]["xaxis"]
+    parts = [Ratio(f"q{number}", spread([1]), spread([ratio]), ratio, None) for number, ratio in enumerate(found)]
+    axis = query_plots.ratios(parts)["layout"]["xaxis"]
     low, high = axis["range"]
     assert all(low <= math.log10(ratio) <= high for ratio in (*found, 1))
     ticks = [math.log10(tick) for tick in axis["tickvals"]]
@@ -167,7 +164,7 @@ def test_columns_that_say_nothing_are_left_out_of_a_table() -> None:
     assert table.filled() == Table(["arm", "s", "note"], [["a", "1", ""], ["b", "2", "late"]], numeric=frozenset({1}))
 
 
-def test_two_runs_of_one_arm_are_told_apart_by_the_ends_of_their_ids() -> None:
+def test_two_runs_of_one_arm_are_distinguished_by_the_ends_of_their_ids() -> None:
     first, second = run(), run(seconds=4)
     second = replace(second, description=replace(second.description, id="id-later"))
     assert report.document([first, second]).headline.startswith("Penstock later took 2× the time of Penstock Penstock")

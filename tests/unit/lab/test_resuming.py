@@ -19,7 +19,7 @@ from tests.unit.lab.lab_fakes import NOW
 from tests.unit.lab.lab_world import SIZE, Lab
 
 
-def measured(run: Run) -> list[tuple[int, float]]:
+def measures_by_name(run: Run) -> list[tuple[int, float]]:
     return [(sample["repetition"], sample["elapsed_ms"]) for sample in run.of_kind("measure")]
 
 
@@ -34,7 +34,7 @@ def test_it_goes_on_without_repeating_what_is_done(lab: Lab) -> None:
     ((first, second),) = lab.resume()
     assert lab.done == [("a", 1), ("b", 1), ("b", 2), ("b", 2), ("a", 2)]
     assert (first.outcome, second.outcome) == ("ok", "ok")
-    assert measured(second) == [(1, 2), (2, 4)], "readers skip the interrupted attempt"
+    assert measures_by_name(second) == [(1, 2), (2, 4)], "readers skip the interrupted attempt"
 
 
 def test_arms_keep_their_order(lab: Lab) -> None:
@@ -59,7 +59,7 @@ def test_interrupted_again_and_again_it_still_comes_to_its_end(lab: Lab) -> None
         with pytest.raises(KeyboardInterrupt):
             lab.resume()
     ((run,),) = lab.resume()
-    assert measured(run) == [(1, 5)]
+    assert measures_by_name(run) == [(1, 5)]
 
 
 def test_what_an_interrupted_attempt_left_in_the_lake_is_removed(lab: Lab) -> None:
@@ -144,7 +144,7 @@ def test_killed_in_the_middle_of_a_repetition_it_goes_on(lab: Lab) -> None:
     ((first, second),) = lab.resume()
     assert lab.done == [("b", 1), ("b", 2), ("a", 2)], "a's first repetition was done before the kill"
     assert (first.outcome, second.outcome) == ("ok", "ok")
-    assert [repetition for repetition, _ in measured(second)] == [1, 2]
+    assert [repetition for repetition, _ in measures_by_name(second)] == [1, 2]
 
 
 def test_what_came_to_its_end_is_not_resumed(lab: Lab) -> None:

@@ -1,4 +1,4 @@
-"""Runs that differ only in size become a curve, and its page says first which size to choose."""
+"""Runs that differ only in size form a curve, and the headline of its page names the size to choose."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def curve_of(law: Law, sizes: Sequence[int], *, noise: float = 0.01, repetitions
 
 
 def test_the_seconds_of_a_run_are_those_of_all_its_timed_work() -> None:
-    done = cost.work(run(2, [10.0, 12.0]))
+    done = cost.completed_work(run(2, [10.0, 12.0]))
     assert done.seconds == pytest.approx((10.0, 12.0))
     assert (done.unit, done.bytes) == ("run", 10**9)
 
@@ -61,20 +61,20 @@ def test_the_seconds_of_a_run_are_those_of_all_its_timed_work() -> None:
 def test_a_repetition_that_failed_is_part_of_no_point() -> None:
     half = {"kind": "measure", "name": "sort", "elapsed_ms": 1, "bytes": 1, "repetition": 3, "attempt": 1}
     failed = {"kind": "repetition", "status": "failed", "error": "x", "elapsed_ms": 1, "repetition": 3, "attempt": 1}
-    assert cost.work(run(2, [10.0, 12.0], more=[half, failed])).seconds == pytest.approx((10.0, 12.0))
+    assert cost.completed_work(run(2, [10.0, 12.0], more=[half, failed])).seconds == pytest.approx((10.0, 12.0))
 
 
 def test_work_of_a_set_time_is_counted_by_the_gigabyte() -> None:
     ingest = {"kind": "measure", "name": "ingest", "basis": "rate", "elapsed_ms": 60_000, "bytes": 12e9}
     description = run(2, []).description
-    done = cost.work(Run(description, ({"at_ms": 0, "repetition": 1, **ingest},)))
+    done = cost.completed_work(Run(description, ({"at_ms": 0, "repetition": 1, **ingest},)))
     assert (done.unit, done.bytes) == ("GB", 1e9)
     assert done.seconds == pytest.approx((5.0,))
 
 
 def test_the_whole_cluster_is_paid_for() -> None:
     four = run(4, [3600.0], executor_cores=2)
-    assert cost.hourly(cost.size_of(four), None) == 5
+    assert cost.hourly(cost.cluster_size(four), None) == 5
     prices = pricefile.read_prices()
     assert cost.run_cost(four, prices).cost == pytest.approx(prices.compute_per_hour(5, 5))
 
@@ -91,15 +91,15 @@ def test_the_whole_cluster_is_paid_for() -> None:
     ids=["another size", "one size twice", "other work", "other settings", "another launcher"],
 )
 def test_only_runs_that_differ_in_nothing_but_size_are_a_curve(other: Run, same: bool) -> None:
-    assert cost.same_but_for_size([run(2, [10.0]), other]) is same
+    assert cost.differ_in_size_alone([run(2, [10.0]), other]) is same
 
 
 def test_one_number_of_cores_in_two_shapes_is_no_curve() -> None:
-    assert not cost.same_but_for_size([run(2, [10.0]), run(8, [3.0]), run(8, [4.0], executor_cores=4)])
+    assert not cost.differ_in_size_alone([run(2, [10.0]), run(8, [3.0]), run(8, [4.0], executor_cores=4)])
 
 
 def test_sizes_are_whole_executors() -> None:
-    size = cost.size_of(run(4, [], executor_cores=2))
+    size = cost.cluster_size(run(4, [], executor_cores=2))
     sizes = cost.sizes_for([2, 6], size.executor, size.driver)
     assert [found.executors for found in sizes] == [1, 3]
     with pytest.raises(ValueError, match="3 cores are not a whole number of executors with 2 cores each"):
@@ -123,7 +123,7 @@ def test_the_page_says_first_which_size_is_fastest_and_which_cheapest() -> None:
 def test_what_is_only_predicted_is_said_to_be() -> None:
     page = report.document(curve_of(Law(90, 10, 0.3), (1, 2, 4)))
     assert "predicted, not measured: more than " in page.headline
-    table = next(part for section in page.sections if section.title == "Every size" for part in section.parts)
+    table = next(part for section in page.sections if section.title == "All sizes" for part in section.parts)
     assert [row[-1] for row in table.rows[3:]] == ["predicted", "predicted"]
 
 
@@ -135,9 +135,9 @@ def test_no_law_is_claimed_from_two_sizes() -> None:
 
 
 def test_a_law_that_misses_says_so() -> None:
-    # Something else than cores decides: 4 cores are much slower than both their neighbours.
+    # 4 cores are much slower than both their neighbours, so the law does not fit.
     page = scaling.document([run(1, [100.0]), run(2, [50.0]), run(4, [90.0]), run(8, [15.0])])
-    law = next(section for section in page.sections if section.title == "The law")
+    law = next(section for section in page.sections if section.title == "Scalability law")
     assert "does not describe this workload well" in law.note
 
 
@@ -157,7 +157,7 @@ def test_with_prices_the_costs_are_money() -> None:
 
 def test_all_forms_can_be_made_and_read() -> None:
     runs = curve_of(Law(90, 10, 0.3), (1, 2, 4, 8))
-    assert "“An hour saved”" in report.as_markdown(runs)
+    assert "“core-hours per hour saved”" in report.as_markdown(runs)
     assert json.loads(report.as_json(runs))["law"]["sigma"] == pytest.approx(0.1, abs=0.05)
     assert 'id="time-against-cost"' in report.as_html(runs)
     assert report.as_html(runs) == report.as_html(runs)
@@ -176,7 +176,7 @@ def test_what_happened_at_once_or_elsewhere_is_not_added_up() -> None:
         {**at, "name": "2 sorts at once, start to end", "elapsed_ms": 10_000, "bytes": 2 * 10**9},
         {**at, "name": "local sort", "elapsed_ms": 99_000, "reference": True},
     )
-    done = cost.work(Run(run(2, []).description, tuple({"at_ms": 0, **sample} for sample in samples)))
+    done = cost.completed_work(Run(run(2, []).description, tuple({"at_ms": 0, **sample} for sample in samples)))
     assert done.seconds == pytest.approx((10.0,))
     assert done.bytes == 2 * 10**9
 
@@ -194,7 +194,7 @@ def test_users_at_once_pay_for_a_cluster_each() -> None:
     alone = run(4, [3600.0])
     after = run(4, [3600.0], more=[application(1, 0, 100), application(1, 100, 100)])
     together = run(4, [3600.0], more=[application(1, 0, 100), application(2, 50, 100), application(3, 60, 10)])
-    assert [cost.clusters_at_once(found) for found in (alone, after, together)] == [1, 1, 3]
+    assert [cost.concurrent_clusters(found) for found in (alone, after, together)] == [1, 1, 3]
     prices = pricefile.read_prices()
     one, three = cost.run_cost(alone, prices), cost.run_cost(together, prices)
     assert three.cost == pytest.approx(3 * one.cost)

@@ -1,4 +1,4 @@
-"""The scalability law is recovered from noise, its band is honest, and what it cannot know it does not say."""
+"""The scalability law is recovered from noise, its band covers the truth, and it makes no claim without evidence."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_the_two_forms_of_the_law_are_one(law: Law) -> None:
 @given(st.dictionaries(st.integers(1, 200), st.lists(st.floats(0.5, 100), min_size=1, max_size=3), min_size=3))
 @settings(max_examples=60, deadline=None)
 def test_no_allowed_law_nearby_fits_better(measured: dict[int, list[float]]) -> None:
-    """Whatever was measured, sensible or not: the solution is the optimum of a convex problem, so a local one is it."""
+    """For any times, plausible or not: the problem is convex, so a local optimum is the global one."""
 
     def error(law: Law) -> float:
         return sum(
@@ -168,17 +168,17 @@ def test_as_many_measurements_as_unknowns_say_nothing_of_the_noise() -> None:
     assert found.interval(lambda law: law.peak_cores) is None
 
 
-def test_terasort_of_the_documents_has_two_points_and_so_no_law() -> None:
+def test_the_published_terasort_has_two_points_and_so_no_law() -> None:
     """10 TB: 800 cores ran 30 % slower than 320."""
     found = curve({320: [1.0, 1.01, 1.02], 800: [1.3, 1.31, 1.32]}, core_hours)
     assert isinstance(found.fit, NoFit)
     assert (found.fastest.cores, found.cheapest.cores) == (320, 320)
     assert found.slower_from is not None
     assert found.slower_from.cores == 800
-    assert not found.worth_it(found.measured[1])
+    assert not found.is_efficient(found.measured[1])
 
 
-def test_tpcds_of_the_documents() -> None:
+def test_the_published_tpcds() -> None:
     """1 TB: 200 cores took 20 % less time than 100, 800 cores 25 % less; and 800 were 6 % faster than 200.
 
     p/N + s + c(N − 1) through the three points, by hand: 420000 c = 80 (times one run on 100 cores in seconds = 1),
@@ -195,22 +195,22 @@ def test_tpcds_of_the_documents() -> None:
     assert law.peak_cores == pytest.approx(479.6, abs=0.1)
     by_cores = {size.cores: size for size in found.measured}
     assert by_cores[200].seconds / by_cores[800].seconds - 1 == pytest.approx(0.06, abs=0.01)
-    # Twice the hardware for 20 % less time costs 1.6 times as much a run; eight times for 25 % less, six times.
+    # Twice the hardware for 20 % less time costs 1.6 times as much per run; eight times for 25 % less, six times.
     assert by_cores[200].cost / by_cores[100].cost == pytest.approx(1.6)
     assert by_cores[800].cost / by_cores[100].cost == pytest.approx(6.0)
     # “Much more economical”: an hour saved by the second hundred cores costs a 29th of one saved by the next 600.
-    first, second = found.hour_saved(by_cores[200]), found.hour_saved(by_cores[800])
+    first, second = found.price_per_hour_saved(by_cores[200]), found.price_per_hour_saved(by_cores[800])
     assert first and second
     assert second / first == pytest.approx((440 / 0.05) / (60 / 0.2))
 
 
 def test_what_is_neither_faster_nor_cheaper_is_not_worth_it() -> None:
     found = curve({1: [100.0], 2: [60.0], 4: [45.0], 8: [46.0]}, core_hours)
-    assert [found.worth_it(size) for size in found.measured] == [True, True, True, False]
-    assert found.hour_saved(found.measured[0]) is None
-    assert found.hour_saved(found.measured[3]) is None
+    assert [found.is_efficient(size) for size in found.measured] == [True, True, True, False]
+    assert found.price_per_hour_saved(found.measured[0]) is None
+    assert found.price_per_hour_saved(found.measured[3]) is None
     # 2 cores: 120 core-seconds instead of 100, for 40 s less.
-    assert found.hour_saved(found.measured[1]) == pytest.approx(20 / 40)
+    assert found.price_per_hour_saved(found.measured[1]) == pytest.approx(20 / 40)
 
 
 def test_a_tie_inside_the_noise_goes_to_the_cheaper_size() -> None:

@@ -1,4 +1,4 @@
-"""Stores are compared by time and by the price of their raw capacity: figures that a reader can do by hand."""
+"""Stores are compared by time and by the price of their raw capacity, with figures that a reader can do by hand."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_the_raw_bytes_are_those_of_the_data_set_times_the_factor() -> None:
         30 * GB,
         15 * GB,
         10 * GB,
-    ], "a data set that was looked at twice is there once"
+    ], "a data set that was recorded twice is stored once"
 
 
 def test_throughput_is_that_per_core_and_hour() -> None:
@@ -55,7 +55,7 @@ def test_reading_and_writing_are_two_workloads_and_the_numbers_of_clients_one() 
     assert write.cells["HDFS"].seconds == pytest.approx(16), "8 s with two clients and 8 s with four"
     assert read.cells["HDFS"].seconds == pytest.approx(8)
     assert write.cells["HDFS"].gb_per_core_hour == pytest.approx(2 / 2 / 16 * 3600), "2 GB were written"
-    assert write.cells["HDFS"].stored_bytes == GB, "but one is stored at a time"
+    assert write.cells["HDFS"].stored_bytes == GB, "but only one is stored at a time"
 
 
 def test_a_query_that_failed_anywhere_is_in_no_stores_time() -> None:
@@ -84,7 +84,7 @@ def test_the_baseline_is_the_first_arm_or_the_one_that_is_named() -> None:
     assert stores.matrix(runs, Choices(baseline="HDFS")).baseline.name == "HDFS"
 
 
-def test_how_somebody_elses_store_is_protected_can_be_told() -> None:
+def test_the_protection_of_an_external_store_can_be_given() -> None:
     def foreign(arm: str) -> dict[str, object]:
         return {"name": arm, "kind": "external", "endpoints": [], "store": {"software": "external", "protection": ""}}
 
@@ -94,8 +94,8 @@ def test_how_somebody_elses_store_is_protected_can_be_told() -> None:
     ]
     found = stores.matrix(runs)
     assert found.relative(found.rows[0], found.stores[1]) is None
-    told = Choices(protections={"HDFS": cost.protection("3x"), "Ceph 4+2": cost.protection("8+3")})
-    found = stores.matrix(runs, told)
+    chosen = Choices(protections={"HDFS": cost.protection("3x"), "Ceph 4+2": cost.protection("8+3")})
+    found = stores.matrix(runs, chosen)
     assert found.capacity(found.stores[1]) == pytest.approx(1.375 / 3)
 
 
@@ -122,14 +122,18 @@ def test_the_price_of_raw_capacity_is_that_of_the_drives_it_fills() -> None:
 @pytest.mark.parametrize(
     ("runs", "chosen", "why"),
     [
-        ([timed("etl", "HDFS")], Choices(), "all of them are of one arm"),
-        ([timed("etl", "HDFS"), timed("etl", "embedded")], Choices("S3"), "no arm called S3; there are HDFS, embedded"),
+        ([timed("etl", "HDFS")], Choices(), "all runs are of one arm"),
+        (
+            [timed("etl", "HDFS"), timed("etl", "embedded")],
+            Choices("S3"),
+            "there is no arm S3; the arms are HDFS, embedded",
+        ),
         ([timed("etl", "HDFS")] * 2 + [timed("etl", "embedded")], Choices(), "measured twice on HDFS"),
         ([run("etl", [], arm="a"), run("etl", [], arm="b")], Choices(), "no workload was completed"),
         (
             [timed("etl", "HDFS"), run("kmeans", [], arm="HDFS", lake=lake("embedded")), timed("etl", "embedded")],
             Choices(),
-            "the arm HDFS is another lake in another workload",
+            "the arm HDFS has different lakes in different workloads",
         ),
     ],
 )

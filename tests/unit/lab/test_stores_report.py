@@ -1,4 +1,4 @@
-"""The page of stores says what each costs and what it does for that; what is not known is not in it."""
+"""The page of stores has the price and the performance of each, and no figure that is unknown."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def table(document: Document, title: str, number: int = 0) -> list[list[str]]:
 
 @pytest.fixture(scope="session")
 def page() -> Document:
-    """The page of all eight workloads, which takes seconds to make."""
+    """The page of all eight workloads, which takes seconds to generate."""
     return stores.document(eight())
 
 
@@ -37,14 +37,14 @@ def test_the_headline_has_time_and_price_of_every_store() -> None:
     assert found.good
 
 
-def test_the_stores_are_told_with_their_protection_and_the_price_of_their_capacity(page: Document) -> None:
+def test_the_stores_are_listed_with_their_protection_and_the_price_of_their_capacity(page: Document) -> None:
     """With the packaged prices a TB on hard disks is 16 USD, and they are filled to 80 %: 16 × 3 / 0.8 = 60."""
     rows = table(page, "Stores")
     assert rows[1] == ["HDFS", "3x", "3×", "60.00", "1×", "1×", "1×"]
     assert rows[3] == ["Ceph 4+2", "4+2", "1.5×", "30.00", "1.37×", "0.5×", "0.685×"]
 
 
-def test_bytes_are_told_as_users_store_them_and_as_they_are_on_drives(page: Document) -> None:
+def test_bytes_are_reported_as_users_store_them_and_as_they_are_on_drives(page: Document) -> None:
     rows = table(page, "Bytes and throughput")
     assert rows[0] == ["workload", "stored", "raw, HDFS", "raw, Ceph 3x", "raw, Ceph 4+2", "raw, embedded"]
     assert ["TeraSort", "10.0 GB", "30.0 GB", "30.0 GB", "15.0 GB", "10.0 GB"] in rows
@@ -62,16 +62,16 @@ def test_each_store_has_a_figure_of_its_price_beside_its_performance(page: Docum
 def test_the_stores_work_stands_beside_the_applications_and_reading_and_writing_are_metered_once(
     page: Document,
 ) -> None:
-    rows = table(page, "The store's own work")
+    rows = table(page, "Work of the stores")
     assert rows[1][0] == "DFSIO"
     assert [row[0] for row in rows].count("DFSIO") == 1
     assert ["Enrichment", "10 (150)", "10.5 (158)", "13.7 (206)", "8 (120)"] in rows
-    daemons = table(page, "The store's own work", 2)
+    daemons = table(page, "Work of the stores", 2)
     assert ["TeraSort", "Ceph 3x", "osd.1", "1.05", "400.0 MiB", "100 MB", "1.00 GB"] in daemons
     assert not any(row[1] == "HDFS" for row in daemons[1:]), "one process is the whole store"
 
 
-def test_workloads_that_differ_only_in_an_option_are_told_apart() -> None:
+def test_workloads_that_differ_only_in_an_option_are_distinguished() -> None:
     runs = [one for name in ("HDFS", "embedded") for one in (tpcds(name), tpcds(name))]
     for number, one in enumerate(runs):
         one.description.options["scale"] = 0.1  # type: ignore[index]
@@ -80,11 +80,11 @@ def test_workloads_that_differ_only_in_an_option_are_told_apart() -> None:
     assert [row[0] for row in rows[1:]] == ["TPC-DS, scale 0.1, layout by-day", "TPC-DS, scale 0.1, layout by-size"]
 
 
-def test_a_comparison_tells_that_metadata_were_on_another_medium() -> None:
+def test_a_comparison_lists_a_different_medium_of_the_metadata() -> None:
     slow, fast = timed("etl", "Ceph 3x"), timed("etl", "Ceph 3x")
     store = {**fast.description.lake["store"], "layout": {"metadata": "/dev/vda, ext4"}}
     slow = Run(replace(slow.description, id="slow", lake={**slow.description.lake, "store": store}), slow.samples)
-    rows = table(report.document([slow, fast]), "What differs")
+    rows = table(report.document([slow, fast]), "Differences")
     assert ["store, metadata", "/dev/vda, ext4", "tmpfs"] in rows
 
 
@@ -104,7 +104,7 @@ def test_an_arm_that_failed_says_why_and_the_others_are_compared() -> None:
     found = stores.document(runs)
     assert found.headline.startswith("2 repetitions of ETL on Ceph 3x failed. ")
     assert "Over 1 workload, against HDFS: embedded takes 0.8× the time" in found.headline
-    assert table(found, "What failed")[1:] == [["ETL on Ceph 3x", "1, 2", "✗ no OSD"]]
+    assert table(found, "Failures")[1:] == [["ETL on Ceph 3x", "1, 2", "✗ no OSD"]]
     assert table(found, "Time")[1][3] == "✗ failed"
 
 
@@ -113,7 +113,7 @@ def test_arms_of_one_workload_are_compared_without_the_one_that_failed() -> None
     for runs in ([broken(hdfs, "no OSD"), ceph, embedded], [broken(hdfs, "no OSD"), ceph]):
         found = report.document(runs)
         assert found.headline.startswith("2 repetitions of HDFS failed. ")
-        assert table(found, "What failed")[1:] == [["HDFS", "1, 2", "✗ no OSD"]]
+        assert table(found, "Failures")[1:] == [["HDFS", "1, 2", "✗ no OSD"]]
         assert not found.good
     assert "Ceph 3x" in report.document([broken(hdfs, "a"), broken(ceph, "b")]).headline
 
@@ -124,8 +124,8 @@ def broken(run: Run, why: str) -> Run:
 
 
 def test_another_baseline_turns_the_comparison_round() -> None:
-    asked = stores.Question(Choices(baseline="Ceph 4+2"))
-    rows = table(stores.document([timed("etl", "HDFS"), timed("etl", "Ceph 4+2")], asked), "Stores")
+    question = stores.Question(Choices(baseline="Ceph 4+2"))
+    rows = table(stores.document([timed("etl", "HDFS"), timed("etl", "Ceph 4+2")], question), "Stores")
     assert [row[0] for row in rows[1:]] == ["Ceph 4+2", "HDFS"]
     assert rows[2][4:] == ["0.73×", "2×", "1.46×"]
 
@@ -133,9 +133,9 @@ def test_another_baseline_turns_the_comparison_round() -> None:
 def test_runs_of_several_workloads_are_reported_as_stores_in_every_form(page: Document) -> None:
     runs = eight()
     assert report.document(runs).headline == page.headline
-    told = json.loads(report.as_json(runs))
-    assert told["stores"]["Ceph 4+2"]["raw_factor"] == 1.5
-    cell = told["workloads"]["K-means"]["Ceph 4+2"]
+    written = json.loads(report.as_json(runs))
+    assert written["stores"]["Ceph 4+2"]["raw_factor"] == 1.5
+    cell = written["workloads"]["K-means"]["Ceph 4+2"]
     assert (cell["raw_bytes"], cell["price_performance"]) == (15e9, pytest.approx(0.685))
     assert "## Relative price and performance: Ceph 4+2" in report.as_markdown(runs)
 

@@ -1,20 +1,21 @@
-"""The page about users at once: its figures are those of the samples, and trouble is said before any time."""
+"""The page of concurrent users has the figures of the samples, and states problems before any time."""
 
 from __future__ import annotations
 
 import pytest
 
-from penstock.lab import analysis
+from penstock.lab.analysis.resources import TOGETHER, by_query, executions, slowdowns, timelines
+from penstock.lab.analysis.verdicts import compare_all
 from penstock.lab.report import report
 from tests.unit.lab.crowd_runs import streams
 
 
 def test_the_slow_down_is_that_of_the_whole_and_of_each_query() -> None:
     run = streams(seconds=(1.0, 2.0))
-    assert {part.name: part.ratio for part in analysis.slow_downs(run)} == {"q1": 2.0, "q2": 2.0, "q10": 2.0}
-    # 3 s of start and 3 queries: 6 s alone, 9 s each in company, begun 10 ms after one another.
+    assert {part.name: part.ratio for part in slowdowns(run)} == {"q1": 2.0, "q2": 2.0, "q10": 2.0}
+    # 3 s to start and 3 queries: 6 s alone, and 9 s each together, started 10 ms apart.
     document = report.document([run])
-    assert document.headline.startswith("3 users at once took 1.5× the time of one alone: 9.02 s, not 6.00 s")
+    assert document.headline.startswith("3 concurrent users took 1.5× the time of one: 9.02 s instead of 6.00 s")
     assert document.good
 
 
@@ -29,7 +30,7 @@ def test_every_execution_of_every_user_is_a_dot() -> None:
 
 
 def test_queries_are_in_the_order_people_count() -> None:
-    assert list(analysis.by_query(analysis.executions(streams(), analysis.TOGETHER))) == ["q1", "q2", "q10"]
+    assert list(by_query(executions(streams(), TOGETHER))) == ["q1", "q2", "q10"]
 
 
 def test_a_wrong_answer_of_one_user_is_said_first_and_whose_it_is() -> None:
@@ -40,20 +41,20 @@ def test_a_wrong_answer_of_one_user_is_said_first_and_whose_it_is() -> None:
     assert "user 2" in report.as_markdown([run])
 
 
-def test_users_without_a_time_are_told_as_such() -> None:
+def test_users_without_a_time_are_reported_as_such() -> None:
     document = report.document([streams(failing="q10")])
-    assert document.headline.startswith("1 query failed for somebody: q10. 3 users at once have no time")
+    assert document.headline.startswith("1 query failed for at least one user: q10. 3 concurrent users have no time")
     assert not document.good
 
 
 def test_without_the_user_alone_no_slow_down_is_claimed() -> None:
     document = report.document([streams(alone=False)])
-    assert document.headline == "3 users at once took 9.02 s; every answer of everyone is right."
-    assert "Slow-down" not in {figure.label for figure in document.key_figures}
+    assert document.headline == "3 concurrent users took 9.02 s; all answers of all users are correct."
+    assert "Slowdown" not in {figure.label for figure in document.key_figures}
 
 
 def test_the_timeline_starts_with_the_first_submission_and_holds_every_query() -> None:
-    first, second, third = analysis.lives(streams())
+    first, second, third = timelines(streams())
     assert (first.submitted, second.submitted) == (0.0, 0.01)
     assert [life.who for life in (first, second, third)] == ["user 1", "user 2", "user 3"]
     assert third.ended == pytest.approx(9.02)
@@ -61,5 +62,5 @@ def test_the_timeline_starts_with_the_first_submission_and_holds_every_query() -
 
 
 def test_two_runs_are_compared_by_their_whole_and_not_by_users_that_share_it() -> None:
-    comparison = analysis.compare(streams(seconds=(1, 4)), streams(seconds=(1, 2)))
+    comparison = compare_all((streams(seconds=(1, 4)), streams(seconds=(1, 2))))[0]
     assert [part.name for part in comparison.parts] == ["1 user", "3 users"]

@@ -69,13 +69,13 @@ class World:
         }
         self.store.put(f"{arguments['--location']}/part-r-00000", b"records")
         self.store.put(f"{arguments['--location']}/_manifest.json", json.dumps(manifest).encode())
-        self.store.put_lines(arguments["--report"], [measured("generate")])
+        self.store.put_lines(arguments["--report"], [measures_by_name("generate")])
         return State.FINISHED
 
     def sort(self, arguments: dict[str, str]) -> State:
         self.sorting.wait(timeout=10)
         self.store.put(f"{arguments['--output']}/part-r-00000", b"sorted")
-        self.store.put_lines(arguments["--report"], [measured("sort")])
+        self.store.put_lines(arguments["--report"], [measures_by_name("sort")])
         return State.FINISHED
 
     def validate(self, arguments: dict[str, str]) -> State:
@@ -83,7 +83,7 @@ class World:
         if not self.validator_leaves_a_report:
             return State.FAILED
         check = {"kind": "check", "name": "checksum", "right": self.right, "note": "abc"}
-        samples = [check, measured("validate")] if self.right else [check]
+        samples = [check, measures_by_name("validate")] if self.right else [check]
         self.store.put_lines(arguments["--report"], samples)
         return State.FINISHED if self.right else State.FAILED
 
@@ -94,7 +94,7 @@ class World:
         return [key for key, content in self.store.objects.items() if content == b"sorted"]
 
 
-def measured(name: str) -> dict[str, Any]:
+def measures_by_name(name: str) -> dict[str, Any]:
     return {"kind": "measure", "name": name, "elapsed_ms": 1000, "bytes": 10 * MIB, "rows": 104857}
 
 

@@ -1,4 +1,4 @@
-"""Whether a second application on a fresh cluster began warm is told round by round."""
+"""The cache section shows, round by round, whether a second application on a fresh cluster began warm."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def a_run(*rounds: dict[str, Any]) -> Run:
 
 
 def test_every_application_has_its_own_row_and_the_first_is_not_averaged_with_the_warm_ones() -> None:
-    (section,) = reads.warmth_sections([a_run(power(0, 50), power(97, 3))], ["Penstock"])
+    (section,) = reads.cache_sections([a_run(power(0, 50), power(97, 3))], ["Penstock"])
     cold, warm = section.parts[0].rows  # type: ignore[union-attr]
     assert cold[:6] == ("Penstock", "warm-up", "power", "0.0%", "50", "0.0%")
     assert warm[:6] == ("Penstock", "1", "power", "97.0%", "100", "97.0%")
@@ -34,4 +34,4 @@ def test_every_application_has_its_own_row_and_the_first_is_not_averaged_with_th
 
 def test_nothing_is_said_of_applications_that_read_past_the_cache() -> None:
     plain = made.application("power", core_seconds=1, s3_requests={"GET": 4}, lake={"bytes_received": 9})
-    assert reads.warmth_sections([a_run(plain)], ["S3A"]) == []
+    assert reads.cache_sections([a_run(plain)], ["S3A"]) == []

@@ -1,4 +1,4 @@
-"""The report on any workload says what went wrong first, then how fast it was, then what it cost."""
+"""The report of any workload states failures first, then speed, then cost."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from penstock.lab import analysis
+from penstock.lab.analysis.samples import failed_checks
 from penstock.lab.records import Run
 from penstock.lab.report import report
 from penstock.lab.report.render import Document, Plot, Table, brief
@@ -39,26 +39,26 @@ def table(document: Document, title: str) -> list[dict[str, str]]:
 def test_the_headline_says_what_was_done_how_fast_and_that_it_is_right() -> None:
     assert report.document([lab_runs.terasort()]).headline == (
         "TeraSort on 2 cores: generate 4.16 s (1.00 GB, 240 MB/s), sort 12.5 s (1.00 GB, 80.1 MB/s), "
-        "validate 2.50 s (1.00 GB, 401 MB/s); all 8 checks are right."
+        "validate 2.50 s (1.00 GB, 401 MB/s); all 8 checks passed."
     )
 
 
-def test_work_against_clients_is_told_by_its_best() -> None:
+def test_work_against_clients_is_summarised_by_its_best_rate() -> None:
     headline = report.document([lab_runs.dfsio()]).headline
     assert "write reaches 380 MB/s with 16 clients, read reaches 887 MB/s with 16 clients" in headline
 
 
-def test_work_nobody_checked_is_said_to_be_so() -> None:
+def test_unchecked_work_is_reported_as_such() -> None:
     run = lab_runs.run("sorting", repetition(1, [measure("sort", 1)]))
     assert report.document([run]).headline == "Sorting: sort 1.00 s; nothing was checked."
 
 
 def test_a_wrong_check_comes_first_and_a_failed_repetition_next() -> None:
     document = report.document([lab_runs.terasort_gone_wrong()])
-    assert document.headline.startswith("1 check is wrong: order.")
+    assert document.headline.startswith("1 check failed: order.")
     assert not document.good
-    assert titles(document)[:2] == ["Checks that are wrong", "Repetitions that failed"]
-    assert table(document, "Every measure")[1]["times"] == "3", "the fourth failed"
+    assert titles(document)[:2] == ["Failed checks", "Failed repetitions"]
+    assert table(document, "All measures")[1]["times"] == "3", "the fourth failed"
 
 
 def test_a_failed_repetition_is_said_first_where_nothing_was_wrong() -> None:
@@ -73,7 +73,7 @@ def test_key_figures_price_the_work_of_the_application() -> None:
     found = figures(report.document([lab_runs.terasort()]))
     assert found["GB per core and hour"] == ("144", "sort")  # 1 GB / 2 cores / 12.48 s × 3600
     assert found["Core-seconds per GB"] == ("22.5", "sort")
-    assert found["Checks right"][0] == "8 of 8"
+    assert found["Checks passed"][0] == "8 of 8"
 
 
 def test_a_workload_without_applications_has_no_cores_to_divide_by() -> None:
@@ -82,7 +82,7 @@ def test_a_workload_without_applications_has_no_cores_to_divide_by() -> None:
     assert "GB per core and hour" not in figures(document)
 
 
-def test_what_the_machine_spent_is_told_where_it_was_metered() -> None:
+def test_resources_of_the_machine_are_reported_where_they_were_metered() -> None:
     usage = {"kind": "usage", "store_core_seconds": 3.25, "disk_busy_share": 0.4215, "disk_written_bytes": 2 * GB}
     document = report.document([lab_runs.run("sorting", repetition(1, [measure("sort", 1), usage]))])
     assert table(document, "Store, disk and machine") == [
@@ -93,7 +93,7 @@ def test_what_the_machine_spent_is_told_where_it_was_metered() -> None:
     assert figures(document)["Core-seconds of the store"][0] == "3.25"
 
 
-def test_bytes_of_streams_spark_does_not_know_are_told_with_where_they_came_from() -> None:
+def test_bytes_that_spark_does_not_count_are_reported_by_origin() -> None:
     lake = {"bytes_received": 50_000_000, "bytes_from_memory": 900_000_000, "bytes_from_store": 100_000_000}
     samples = [lab_runs.application("sort", core_seconds=2, bytes_read=0, lake=lake)]
     rows = {row[""]: row["sort"] for row in table(report.document([lab_runs.run("terasort", samples)]), "Resources")}
@@ -109,13 +109,13 @@ def test_a_generator_near_its_ceiling_is_no_measure_of_the_store() -> None:
         ceiling = {"kind": "ceiling", "name": "get", "operations_per_second": 900.0, "bytes_per_second": 3e9}
         return lab_runs.run("objects", [ceiling, *repetition(1, [work, errors])])
 
-    assert table(report.document([load(0.93)]), "The generator")[0]["limited by the store"].startswith("✗")
+    assert table(report.document([load(0.93)]), "Load generator")[0]["limited by the store"].startswith("✗")
     document = report.document([load(0.2)])
-    assert table(document, "The generator")[0] == {
+    assert table(document, "Load generator")[0] == {
         "operation": "get",
         "ceiling, operations/s": "900",
         "ceiling": "3.00 GB/s",
-        "reached of it": "20 %",
+        "share of ceiling": "20 %",
         "limited by the store": "✓",
     }
     assert [row["error"] for row in table(document, "Errors")] == ["timeout", "503"]
@@ -128,7 +128,7 @@ def test_the_terminal_shows_what_the_question_was_and_not_how_to_run_it_again() 
 
 
 @pytest.mark.parametrize("name", RUNS)
-def test_every_plot_is_told_in_words_and_has_a_name_of_its_own(name: str) -> None:
+def test_every_plot_has_a_summary_and_a_unique_name(name: str) -> None:
     parts = [part for section in report.document([RUNS[name]()]).sections for part in section.parts]
     plots = [part for part in parts if isinstance(part, Plot)]
     assert plots
@@ -145,20 +145,20 @@ def test_bars_start_at_zero(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", RUNS)
-def test_all_forms_can_be_had_also_of_what_was_cut_short_anywhere(name: str) -> None:
+def test_a_run_cut_short_anywhere_has_a_report_in_every_form(name: str) -> None:
     whole = RUNS[name]()
     for end in (0, 1, 5, len(whole.samples) - 1, len(whole.samples)):
         part = Run(whole.description, whole.samples[:end])
         assert "<h1" in report.as_html([part])
         assert json.loads(report.as_json([part]))["headline"] in report.as_markdown([part])
-        if part.outcome == "unfinished" and not analysis.wrong_checks(part):
+        if part.outcome == "unfinished" and not failed_checks(part):
             assert report.document([part]).headline.startswith("Unfinished")
 
 
 def test_two_arms_are_compared_measure_by_measure() -> None:
     document = report.document([lab_runs.terasort(seconds=20, arm="plain Spark"), lab_runs.terasort(seconds=10)])
     assert document.headline.startswith("Penstock took 0.5× the time of plain Spark over 3 measures")
-    assert [row["measure"] for row in table(document, "Every measure")] == ["total", "generate", "sort", "validate"]
+    assert [row["measure"] for row in table(document, "All measures")] == ["total", "generate", "sort", "validate"]
 
 
 def test_loads_are_compared_by_what_was_done_in_the_time() -> None:
@@ -169,13 +169,27 @@ def test_loads_are_compared_by_what_was_done_in_the_time() -> None:
 def test_many_arms_are_set_against_the_first() -> None:
     arms = [lab_runs.dfsio(arm=arm, faster=by) for arm, by in (("S3A", 1), ("cache", 1.5), ("again", 1), ("far", 0.5))]
     document = report.document(arms)
-    assert document.headline == "Cache is the fastest of 4 arms: 0.667× the time of S3A; again is within its noise."
+    assert document.headline == "Cache is the fastest of 4 arms: 0.667× the time of S3A; again is within the noise."
     assert [(row["arm"], row["verdict"]) for row in table(document, "Arms")] == [
         ("S3A", "baseline"),
         ("cache", "faster"),
         ("again", "inside the noise"),
         ("far", "slower"),
     ]
+
+
+@pytest.mark.parametrize("arms", [2, 3])
+def test_the_page_of_any_number_of_arms_has_failures_left_out_measures_and_cache_use(arms: int) -> None:
+    lake = {"page_hits": 9, "page_misses": 1, "bytes_from_memory": 9, "bytes_from_store": 1}
+    cached = [lab_runs.application("sort", core_seconds=1, s3_requests={"GET": 1}, lake=lake)]
+    others = [lab_runs.terasort(arm=f"arm {number}") for number in range(1, arms)]
+    failed = repetition(4, [measure("sort", 1)], error="no space left")
+    first = lab_runs.terasort(arm="first", more=[*repetition(5, [*cached, measure("extra", 1)]), *failed])
+    document = report.document([first, *others])
+    assert table(document, "Failures") == [{"run": "first", "repetitions": "4", "reason": "✗ no space left"}]
+    assert {row["arm"] for row in table(document, "Page cache")} == {"first"}
+    (overview, *_) = (section for section in document.sections if "Left out" in section.note)
+    assert overview.note.endswith("Left out, because not every arm completed them: extra.")
 
 
 def test_a_baseline_that_nothing_beats_is_said_to_be_the_fastest() -> None:
@@ -189,13 +203,13 @@ def test_an_arm_that_is_faster_is_said_to_be_even_if_another_s_noise_hides_a_low
         lab_runs.terasort(arm="magic", seconds=13, stumble=3),
         lab_runs.terasort(arm="cache", seconds=15),
     ]
-    assert report.document(arms).headline == "Cache is faster than renaming: 0.75× its time; magic is within its noise."
+    assert report.document(arms).headline == "Cache is faster than renaming: 0.75× its time; magic is within the noise."
 
 
 def test_what_was_different_about_the_arms_is_listed_and_nothing_else() -> None:
     arms: list[dict[str, Any]] = [{"settings": {"same": "1", "x": "1"}}, {"settings": {"same": "1", "x": "2"}}]
     runs = [lab_runs.terasort(arm=f"arm {n}", **described) for n, described in enumerate(arms)]
-    assert table(report.document(runs), "What differs") == [{"": "x", "arm 0": "1", "arm 1": "2"}]
+    assert table(report.document(runs), "Differences") == [{"": "x", "arm 0": "1", "arm 1": "2"}]
 
 
 def test_an_arm_with_a_wrong_result_puts_the_comparison_in_doubt() -> None:

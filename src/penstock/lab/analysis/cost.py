@@ -1,9 +1,7 @@
-"""What runs and stores cost: compute by the hour, storage over its life. Pure; money is in the currency of the prices.
+"""Costs of runs, by the hour, and of stores, over their life; runs of one workload as points of a curve. Pure.
 
-Nothing here knows a price: `penstock.prices` does. GB and TB are decimal, as drives are sold and as throughput per
-core is published; GiB is for memory.
-
-Runs of one workload as points of a curve and as things that cost money. Pure functions of their samples.
+Money is in the currency of the prices, which are in `penstock.prices`. GB and TB are decimal, as drives are sold and as
+throughput per core is published; GiB is for memory.
 """
 
 from __future__ import annotations
@@ -15,9 +13,17 @@ import statistics
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
-from penstock.lab import analysis
-from penstock.lab.analysis import Measure, gb_per_core_hour, usl
-from penstock.lab.analysis.samples import GB
+from penstock.lab.analysis import usl
+from penstock.lab.analysis.samples import (
+    GB,
+    Measure,
+    Work,
+    counted,
+    executor_cores,
+    gb_per_core_hour,
+    measures_by_name,
+    natural,
+)
 from penstock.lab.analysis.usl import Curve
 from penstock.lab.records import Run
 from penstock.model import ClusterSize, ProcessSize
@@ -29,17 +35,17 @@ TB = 10**12
 
 @dataclass(frozen=True)
 class Protection:
-    """How a store survives the loss of drives: `copies` of everything, or `data` + `parity` chunks (erasure coding)."""
+    """Protection of a store against the loss of drives: copies, or data and parity chunks (erasure coding)."""
 
     name: str
     factor: float
     """Bytes on drives per byte stored: 3 for three copies, 1.5 for 4+2."""
     hosts: int
-    """Machines needed so that no two copies or chunks share one."""
+    """The fewest machines on which no two copies or chunks share one."""
 
 
 def protection(text: str) -> Protection:
-    """`3x` or `4+2`. Raises `ValueError` for anything else."""
+    """Parse `3x` or `4+2`. Raises `ValueError` for anything else."""
     if found := re.fullmatch(r"([1-9]\d?)x", text):
         copies = int(found[1])
         return Protection(text, copies, copies)
@@ -51,7 +57,7 @@ def protection(text: str) -> Protection:
 
 @dataclass(frozen=True)
 class RunCost:
-    """One run's price/performance. `cores` are the executors' task slots; the cost is that of the whole cluster."""
+    """Price/performance of one run. `cores` are the executors' task slots; `cost` is that of the whole cluster."""
 
     seconds: float
     cores: int
@@ -60,7 +66,7 @@ class RunCost:
 
     @property
     def gb_per_core_hour(self) -> float | None:
-        """Throughput that can be compared between clusters of other sizes."""
+        """Throughput that is comparable between clusters of different sizes."""
         return gb_per_core_hour(self.bytes, self.seconds, self.cores) if self.bytes else None
 
     @property
@@ -70,7 +76,7 @@ class RunCost:
 
 @dataclass(frozen=True)
 class StoreCost:
-    """A store that holds `capacity_bytes` of users' data, over the years of its amortisation."""
+    """The cost of a store for `capacity_bytes` of user data, over the years of its amortisation."""
 
     protection: Protection
     medium: Medium
@@ -94,17 +100,17 @@ class StoreCost:
         return self.total_cost / (self.capacity_bytes / TB) / self.years
 
 
-def store_cost(prices: Prices, medium: Medium, kept: Protection, capacity_bytes: float) -> StoreCost:
-    """Total cost of ownership: whole drives in whole nodes, at least one node for each copy or chunk."""
+def store_cost(prices: Prices, medium: Medium, protection: Protection, capacity_bytes: float) -> StoreCost:
+    """Total cost of ownership, with whole drives in whole nodes and at least one node for each copy or chunk."""
     storage, years = prices.storage, prices.amortisation.years
-    raw_bytes = capacity_bytes * kept.factor / storage.fill_share
+    raw_bytes = capacity_bytes * protection.factor / storage.fill_share
     drives = math.ceil(raw_bytes / TB / medium.tb_per_drive)
-    nodes = max(math.ceil(drives / storage.drives_per_node), kept.hosts)
+    nodes = max(math.ceil(drives / storage.drives_per_node), protection.hosts)
     drives = max(drives, nodes)
     watts = drives * medium.watts_per_drive + nodes * storage.watts_per_node
     drives_cost = drives * medium.tb_per_drive * medium.price_per_tb
     return StoreCost(
-        protection=kept,
+        protection=protection,
         medium=medium,
         capacity_bytes=capacity_bytes,
         years=years,
@@ -121,7 +127,7 @@ def store_cost(prices: Prices, medium: Medium, kept: Protection, capacity_bytes:
 
 @dataclass(frozen=True)
 class Relative:
-    """One arm against the first, with raw capacity as the stand-in for price, as Red Hat's Spark-on-Ceph tests have it.
+    """One arm relative to the first, with raw capacity in place of price, as in Red Hat's Spark-on-Ceph tests.
 
     `time` and `capacity` are ratios to the baseline; below 1 is faster, or smaller.
     """
@@ -131,32 +137,32 @@ class Relative:
 
     @property
     def performance(self) -> float:
-        """Work done in the same time: above 1 is faster."""
+        """Work done in the same time; above 1 is faster."""
         return 1 / self.time
 
     @property
     def price_performance(self) -> float:
-        """Time × raw capacity: below 1 the same work costs less storage-time than with the baseline."""
+        """Time × raw capacity; below 1 the same work costs less storage-time than with the baseline."""
         return self.time * self.capacity
 
 
-def relative(seconds: Sequence[float], kept: Sequence[Protection]) -> list[Relative]:
-    """Of each arm against the first."""
+def relative(seconds: Sequence[float], protections: Sequence[Protection]) -> list[Relative]:
+    """Each arm relative to the first."""
     return [
-        Relative(own / seconds[0], protected.factor / kept[0].factor)
-        for own, protected in zip(seconds, kept, strict=True)
+        Relative(own / seconds[0], protected.factor / protections[0].factor)
+        for own, protected in zip(seconds, protections, strict=True)
     ]
 
 
 CORE_HOURS = "core-hours"
-"""What a run costs where nobody gave prices: the cores of the whole cluster times the hours."""
+"""The unit of cost without prices: the cores of the whole cluster times the hours."""
 
 
 @dataclass(frozen=True)
-class Work:
-    """What a run did in each of its complete rounds: `seconds` each, for `bytes` of input or output.
+class CompletedWork:
+    """The work of a run: `seconds` of each complete round, for `bytes` of input or output.
 
-    Work of a set time, whose amount differs, is counted by the GB: then `unit` is `GB`, and else `run`.
+    `unit` is `GB` for work of fixed time, whose amount varies, and `run` otherwise.
     """
 
     unit: str
@@ -164,30 +170,33 @@ class Work:
     bytes: float | None
 
 
-def work(run: Run, names: Collection[str] | None = None) -> Work:
-    """All that was timed, or only the pieces in `names`; a round in which one of them is missing is not counted.
+def completed_work(run: Run, names: Collection[str] | None = None) -> CompletedWork:
+    """All work of the run, or only the pieces in `names`. Rounds in which a piece is missing are left out.
 
     Pieces of one name within a round are concurrent: their median stands for them. `bytes` are those of the largest
-    piece, since pieces of one round work on the same data; of TPC-DS its scale factor's raw data, as the field counts.
+    piece, since pieces of one round work on the same data; for TPC-DS they are the raw data of its scale factor, which
+    is the convention.
     """
-    pieces = own_pieces(run)
+    pieces = measures_in_total(run)
     found = {name: piece for name, piece in pieces.items() if names is None or name in names}
     by_amount = {name: piece for name, piece in found.items() if piece.fixed_time and piece.bytes}
     if by_amount:
         rounds = _rounds(by_amount, lambda w: w.seconds / w.bytes * GB)
-        return Work("GB", tuple(statistics.fmean(values) for values in rounds), GB)
+        return CompletedWork("GB", tuple(statistics.fmean(values) for values in rounds), GB)
     size = max((piece.bytes for piece in found.values()), default=0)
     if run.description.scale and any("user" not in sample for sample in run.of_kind("query")):
         size = run.description.scale * GB
-    return Work("run", tuple(math.fsum(values) for values in _rounds(found, lambda w: w.seconds)), size or None)
+    return CompletedWork(
+        "run", tuple(math.fsum(values) for values in _rounds(found, lambda w: w.seconds)), size or None
+    )
 
 
-def own_pieces(run: Run) -> dict[str, Measure]:
-    """What was timed, without what took place at the same time or elsewhere."""
-    return {name: piece for name, piece in analysis.measured(run).items() if not piece.apart}
+def measures_in_total(run: Run) -> dict[str, Measure]:
+    """The measures of the run that count in totals, by name."""
+    return {name: piece for name, piece in measures_by_name(run).items() if not piece.excluded_from_total}
 
 
-def _rounds(pieces: dict[str, Measure], value: Callable[[analysis.Work], float]) -> list[list[float]]:
+def _rounds(pieces: dict[str, Measure], value: Callable[[Work], float]) -> list[list[float]]:
     found: dict[tuple[int, int], dict[str, list[float]]] = {}
     for name, piece in pieces.items():
         for one in piece.works:
@@ -199,60 +208,60 @@ def _rounds(pieces: dict[str, Measure], value: Callable[[analysis.Work], float])
     ]
 
 
-def size_of(run: Run) -> ClusterSize:
-    """Raises `ValueError` for a run that records no cluster."""
+def cluster_size(run: Run) -> ClusterSize:
+    """The size of the run's cluster. Raises `ValueError` for a run without one."""
     if not run.description.size:
         raise ValueError(f"{run.description.id} ran on no cluster")
     return ClusterSize.from_json(run.description.size)
 
 
 def hourly(size: ClusterSize, prices: Prices | None) -> float:
-    """An hour of the whole cluster, driver included: in the prices' currency, or in core-hours without prices."""
+    """The cost of an hour of the whole cluster, driver included; in core-hours without prices."""
     cores = size.driver.cores + size.executor_cores
     memory_bytes = size.driver.memory_bytes + size.executors * size.executor.memory_bytes
     return prices.compute_per_hour(cores, memory_bytes / GIB) if prices else float(cores)
 
 
-def clusters_at_once(run: Run) -> int:
-    """The most applications that ran at the same time, each on a cluster of the run's size; at least 1."""
+def concurrent_clusters(run: Run) -> int:
+    """The greatest number of concurrent applications, each on a cluster of the run's size; at least 1."""
     edges: list[tuple[int, int]] = []
-    for sample in analysis.counted(run, "application"):
+    for sample in counted(run, "application"):
         if sample.get("submitted_ms") is not None and sample.get("elapsed_ms") is not None:
             edges += [(sample["submitted_ms"], 1), (sample["submitted_ms"] + sample["elapsed_ms"], -1)]
-    # At one moment an end sorts before a start: one after the other is not at once.
+    # At the same moment an end sorts before a start, since consecutive applications are not concurrent.
     return max([1, *itertools.accumulate(change for _, change in sorted(edges))])
 
 
 def run_cost(run: Run, prices: Prices) -> RunCost:
-    """Of the median repetition. Raises `ValueError` where none was completed.
+    """The cost of the median repetition. Raises `ValueError` where none was completed.
 
-    Where users had a cluster each at the same time, all of them are counted for the whole time.
+    Where concurrent users have a cluster each, every cluster counts for the whole time.
     """
-    done, size = work(run), size_of(run)
+    done, size = completed_work(run), cluster_size(run)
     if not done.seconds:
-        raise ValueError(f"no repetition of {run.description.id} was completed")
+        raise ValueError(f"{run.description.id} completed no repetition")
     seconds = statistics.median(done.seconds)
-    clusters = clusters_at_once(run)
+    clusters = concurrent_clusters(run)
     cost = clusters * hourly(size, prices) * seconds / 3600
     return RunCost(seconds, clusters * size.executor_cores, cost, done.bytes)
 
 
 @dataclass(frozen=True)
 class Sizing:
-    """A curve, and what its numbers are: `unit` of work (`run` or `GB`), `bytes` of it, `currency` of its costs."""
+    """A curve with the `unit` of its work (`run` or `GB`), the `bytes` of one unit, and the `currency` of its costs."""
 
     curve: Curve
     unit: str
     bytes: float | None
     currency: str
     clusters: int
-    """At once, each of the curve's sizes."""
+    """The number of concurrent clusters, each of the curve's size."""
     left_out: tuple[str, ...]
-    """What only some of the sizes completed; part of no time."""
+    """Measures that only some of the sizes completed; they are excluded from all times."""
 
 
-def same_but_for_size(runs: Sequence[Run]) -> bool:
-    """Whether the runs are points of one curve: two or more numbers of cores, and nothing else that differs."""
+def differ_in_size_alone(runs: Sequence[Run]) -> bool:
+    """Return whether the runs differ in their number of cores and in nothing else."""
     kinds = {
         (
             run.description.workload,
@@ -265,26 +274,26 @@ def same_but_for_size(runs: Sequence[Run]) -> bool:
         )
         for run in runs
     }
-    sizes = {(analysis.executor_cores(run.description.size), repr(run.description.size)) for run in runs}
+    sizes = {(executor_cores(run.description.size), repr(run.description.size)) for run in runs}
     cores = {count for count, _ in sizes}
     return len(kinds) == 1 and len(cores) > 1 and len(cores) == len(sizes) and 0 not in cores
 
 
 def sizing(runs: Sequence[Run], prices: Prices | None = None) -> Sizing:
-    """The curve of runs that are `same_but_for_size`. Raises `ValueError` where nothing was measured on any size.
+    """The curve of runs that `differ_in_size_alone`. Raises `ValueError` where no repetition succeeded on any size.
 
-    A size that nobody measured costs what a cluster of the largest measured one's driver and executors would.
+    Predicted sizes are priced with the driver and the executors of the largest measured size.
     """
-    measured = [names for run in runs if (names := set(own_pieces(run)))]
-    names = set.intersection(*(measured or [set()]))
+    completed = [names for run in runs if (names := set(measures_in_total(run)))]
+    names = set.intersection(*(completed or [set()]))
     times: dict[int, list[float]] = {}
     sizes: dict[int, ClusterSize] = {}
-    done = [work(run, names) for run in runs]
+    done = [completed_work(run, names) for run in runs]
     for run, one in zip(runs, done, strict=True):
-        size = size_of(run)
+        size = cluster_size(run)
         times.setdefault(size.executor_cores, []).extend(one.seconds)
         sizes[size.executor_cores] = size
-    largest, clusters = sizes[max(sizes)], max(clusters_at_once(run) for run in runs)
+    largest, clusters = sizes[max(sizes)], max(concurrent_clusters(run) for run in runs)
 
     def cluster_hour(cores: int) -> float:
         return clusters * hourly(sizes.get(cores) or _scaled(largest, cores), prices)
@@ -292,14 +301,14 @@ def sizing(runs: Sequence[Run], prices: Prices | None = None) -> Sizing:
     unit = next((one.unit for one in done if one.seconds), "run")
     size_bytes = next((one.bytes for one in done if one.seconds), None)
     currency = prices.currency if prices else CORE_HOURS
-    left_out = set().union(*measured) - names
+    left_out = set().union(*completed) - names
     return Sizing(
         curve=usl.curve(times, cluster_hour),
         unit=unit,
         bytes=size_bytes,
         currency=currency,
         clusters=clusters,
-        left_out=tuple(sorted(left_out, key=analysis.natural)),
+        left_out=tuple(sorted(left_out, key=natural)),
     )
 
 
@@ -308,7 +317,7 @@ def _scaled(size: ClusterSize, cores: int) -> ClusterSize:
 
 
 def sizes_for(cores: Sequence[int], executor: ProcessSize, driver: ProcessSize) -> list[ClusterSize]:
-    """Clusters of so many executor cores, in whole executors. Raises `ValueError` for one that is not."""
+    """Clusters with these numbers of executor cores. Raises `ValueError` for a part of an executor."""
     for count in cores:
         if count < 1 or count % executor.cores:
             raise ValueError(f"{count} cores are not a whole number of executors with {executor.cores} cores each")

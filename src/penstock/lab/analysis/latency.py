@@ -1,9 +1,7 @@
-"""Percentiles of latency from histograms, with what the histogram does not know about them.
+"""Percentiles of latency from histograms with their error, and rates in every second from `point` samples.
 
 A histogram holds (upper bound, count) pairs; a sample lies above the next lower bound of its scale and at or below its
 own. A percentile is the nearest-rank one: the smallest sample that at least that share of all samples does not exceed.
-
-What was done in each second: throughput over time, from `point` samples.
 """
 
 from __future__ import annotations
@@ -34,24 +32,24 @@ class Percentile:
 
 @dataclass(frozen=True)
 class Latency:
-    """Of all counted repetitions together."""
+    """Latency of one operation and phase, over all counted repetitions."""
 
     name: str
     phase: str
     count: int
     percentiles: tuple[Percentile, ...]
-    """Without those that so few samples cannot tell: the 99.99th of a thousand is only their maximum."""
+    """Without those for which there are too few samples: the 99.99th of a thousand is only their maximum."""
     maximum: float
-    """Its bucket's upper bound, in seconds."""
+    """The upper bound of its bucket, in seconds."""
 
     @property
     def error(self) -> float:
-        """By what share of itself a percentile may be too high, at the most."""
+        """The greatest relative error by which a percentile may be too high."""
         return max((1 - found.above / found.value for found in self.percentiles if found.value), default=0.0)
 
 
 def latencies(run: Run) -> list[Latency]:
-    """A line per operation and phase, in the order they were recorded."""
+    """Latencies by operation and phase, in the order they were recorded."""
     merged: dict[tuple[str, str], list[Histogram]] = {}
     errors: dict[tuple[str, str], float] = {}
     for sample in counted(run, "latency"):
@@ -64,13 +62,13 @@ def latencies(run: Run) -> list[Latency]:
         whole = merge(histograms)
         total = sum(whole.values())
         if total:
-            told = percentiles(whole, relative_error=errors[name, phase])
-            found.append(Latency(name, phase, total, told, max(whole) / 1e6))
+            known = percentiles(whole, relative_error=errors[name, phase])
+            found.append(Latency(name, phase, total, known, max(whole) / 1e6))
     return found
 
 
 def merge(histograms: Iterable[Histogram]) -> dict[float, int]:
-    """One histogram of the samples of all. Empty buckets are left out."""
+    """Merge the histograms, without empty buckets."""
     found: dict[float, int] = {}
     for histogram in histograms:
         for bound, count in histogram.items():
@@ -82,10 +80,10 @@ def merge(histograms: Iterable[Histogram]) -> dict[float, int]:
 def percentiles(
     histogram: Histogram, wanted: Sequence[float] = PERCENTILES, *, relative_error: float = 1.0
 ) -> tuple[Percentile, ...]:
-    """Those of `wanted` (0 < percent ≤ 100) that are told by at least one sample above them; always the median.
+    """The percentiles in `wanted` (0 < percent ≤ 100) that have at least one sample above them, and the median.
 
-    The error is that of the buckets. `relative_error` is the scale's: a sample is above its bucket's upper bound × (1 -
-    it). Where it is not known, a sample is only known to be above the next lower bound that had one.
+    `relative_error` is that of the scale: a sample lies above the upper bound of its bucket × (1 - `relative_error`).
+    Without it, the lower bound of a sample is the upper bound of the next lower bucket that has samples.
     """
     bounds = sorted(bound for bound, count in histogram.items() if count)
     if not bounds:
@@ -94,7 +92,7 @@ def percentiles(
     total = up_to[-1]
     found = []
     for percent in wanted:
-        # A hundredth of a percent is the finest in use: whole numbers keep 99.9 % of 1000 at exactly 999.
+        # Integers, in units of a hundredth of a percent, keep 99.9 % of 1000 at exactly 999.
         rank = max(1, math.ceil(total * round(percent * 100) / 10_000))
         if rank == total and percent > 50:
             continue
@@ -112,10 +110,10 @@ class Extremes:
 
 
 @dataclass(frozen=True)
-class Seconds:
-    """One repetition of one series: what was done in every second from its first to its last.
+class RateSeries:
+    """Work of one repetition of one series in every second from `first` to the last, summed over writers.
 
-    A second in which nothing was done is there, as zero. Several writers of one series are added up.
+    Seconds without work are zeros.
     """
 
     series: str
@@ -135,13 +133,13 @@ class Seconds:
 
     @property
     def extremes(self) -> Extremes | None:
-        """Of the whole seconds: work starts and ends within the first and the last. None where there is no other."""
+        """Extremes without the first and the last second, which are partial; None where there is no other."""
         whole = self.amounts[1:-1]
         return Extremes(min(whole), statistics.median(whole), max(whole)) if whole else None
 
 
-def seconds(run: Run) -> list[Seconds]:
-    """By series in the order they were first seen, then by repetition."""
+def rate_series(run: Run) -> list[RateSeries]:
+    """Rates by series, in the order they first occur, and repetition."""
     bytes_at: dict[tuple[str, int], dict[int, int]] = {}
     operations_at: dict[tuple[str, int], dict[int, int]] = {}
     for sample in counted(run, "point"):
@@ -155,7 +153,7 @@ def seconds(run: Run) -> list[Seconds]:
     for key in sorted(bytes_at, key=lambda key: (order[key[0]], key[1])):
         span = range(min(bytes_at[key]), max(bytes_at[key]) + 1)
         found.append(
-            Seconds(
+            RateSeries(
                 *key,
                 span.start,
                 tuple(bytes_at[key].get(second, 0) for second in span),
@@ -166,7 +164,7 @@ def seconds(run: Run) -> list[Seconds]:
 
 
 def _shares(sample: Sample, field: str) -> Iterator[tuple[int, int]]:
-    """What falls on each second of a point: of long work a point stands for several, which are taken for alike."""
+    """Divide a point evenly among its seconds; the points of long work span several."""
     first, width, amount = int(sample["second"]), int(sample.get("seconds", 1)), int(sample.get(field) or 0)
     for index in range(width):
         yield first + index, amount * (index + 1) // width - amount * index // width

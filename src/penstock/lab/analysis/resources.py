@@ -1,12 +1,8 @@
-"""What the counted work cost: processors' time, memory, requests, from `application` and `usage` samples.
+"""Resources of counted work.
 
-What each process of a local store did in a repetition, from `usage` samples.
-
-What the block devices of the measuring machine did in each counted repetition, from `usage` samples.
-
-What each query read, from its `query` samples: files and their sizes by table, requests, and bytes.
-
-Users at once: what each query took each of them, against one alone; who did what when.
+`application` samples have processor time, memory and requests; `usage` samples have the processes of a local store and
+the block devices of the measuring machine; `query` samples have files, requests and bytes read. Concurrent users have
+the times of each query, their slowdown against one user alone, and timelines.
 """
 
 from __future__ import annotations
@@ -23,13 +19,13 @@ from penstock.summary import IoMetrics
 
 @dataclass(frozen=True)
 class Role:
-    """The counted applications that did the same thing, one or more in each repetition."""
+    """The counted applications of one role, one or more in each repetition."""
 
     name: str
     applications: tuple[Sample, ...]
 
     def median(self, key: str) -> float | None:
-        """Over the applications, of a figure in the sample itself or in its summary; None where none has it."""
+        """The median of a figure of the samples or their summaries; None where none has it."""
         values = [
             value
             for sample in self.applications
@@ -37,24 +33,24 @@ class Role:
         ]
         return statistics.median(values) if values else None
 
-    def median_of_lake(self, figure: Callable[[IoMetrics], float | None]) -> float | None:
-        """Over the applications, of what each asked of its lake; None where none has the figure."""
-        values = [value for use in self._lake_uses() if (value := figure(use)) is not None]
+    def median_io(self, figure: Callable[[IoMetrics], float | None]) -> float | None:
+        """The median of an I/O metric over the applications; None where none has it."""
+        values = [value for use in self._io_metrics() if (value := figure(use)) is not None]
         return statistics.median(values) if values else None
 
     def requests(self) -> Mapping[str, float]:
-        """S3 requests by kind, the median over the applications; the most frequent first."""
-        counts = [use.requests for use in self._lake_uses()]
+        """S3 requests by kind, as the median over the applications; the most frequent kind first."""
+        counts = [use.requests for use in self._io_metrics()]
         kinds = dict.fromkeys(kind for count in counts for kind in count)
         found = {kind: statistics.median(count.get(kind, 0) for count in counts) for kind in kinds}
         return dict(sorted(found.items(), key=lambda item: -item[1]))
 
-    def _lake_uses(self) -> list[IoMetrics]:
+    def _io_metrics(self) -> list[IoMetrics]:
         return [use for sample in self.applications if (use := IoMetrics.of(sample.get("summary") or {}))]
 
 
 def roles(run: Run) -> list[Role]:
-    """In the order they first ran."""
+    """Applications by role, in the order the roles first ran."""
     found: dict[str, list[Sample]] = {}
     for sample in counted(run, "application"):
         found.setdefault(str(sample["role"]), []).append(sample)
@@ -62,16 +58,16 @@ def roles(run: Run) -> list[Role]:
 
 
 def core_seconds(run: Run) -> float | None:
-    """Of drivers and executors in one repetition: the median; None where an application's is not known."""
+    """Core-seconds of drivers and executors: the median over the repetitions in which all are known, or None."""
     rounds: dict[int, list[float | None]] = {}
     for sample in counted(run, "application"):
         rounds.setdefault(sample.get("repetition", 1), []).append(sample.get("core_seconds"))
-    totals = [sum(filter(None, values)) for values in rounds.values() if all(value is not None for value in values)]
-    return statistics.median(totals) if totals else None
+    sums = [sum(filter(None, values)) for values in rounds.values() if all(value is not None for value in values)]
+    return statistics.median(sums) if sums else None
 
 
 def core_seconds_per_gb(run: Run, measure: Measure) -> float | None:
-    """Of what did the measure's work: measured by itself, or the application whose role is called as the measure is."""
+    """Core-seconds of the measure per GB, by its own measurement or that of the application role of its name."""
     if not measure.bytes:
         return None
     own = measure.core_seconds
@@ -81,12 +77,12 @@ def core_seconds_per_gb(run: Run, measure: Measure) -> float | None:
 
 
 def cores(run: Run) -> int:
-    """Those of the executors; 0 where no application was part of what counts, or its size is not known."""
+    """Cores of the executors; 0 where no application counts, or its size is unknown."""
     return executor_cores(run.description.size) if roles(run) else 0
 
 
 def main_measure(run: Run, found: Sequence[Measure]) -> Measure | None:
-    """What the price of a run is told by: the longest work on data, of a whole application where there is such."""
+    """The measure that prices the run: the longest one with data, preferably that of a whole application."""
     names = {role.name for role in roles(run)}
     with_data = [measure for measure in found if measure.bytes]
     whole = [measure for measure in with_data if measure.name in names]
@@ -94,18 +90,18 @@ def main_measure(run: Run, found: Sequence[Measure]) -> Measure | None:
 
 
 def peak_memory(run: Run) -> float | None:
-    """The highest of any counted application, in bytes: resident memory of its driver and executors together."""
+    """Peak resident memory of driver and executors, in bytes: the highest of all counted applications."""
     peaks = [sample["peak_memory_bytes"] for sample in counted(run, "application") if sample.get("peak_memory_bytes")]
     return max(peaks) if peaks else None
 
 
 def usage(run: Run, key: str) -> Sequence[float]:
-    """One figure of the `usage` samples, for each counted repetition that has it."""
+    """A figure of the `usage` samples, for each counted repetition that has it."""
     return [sample[key] for sample in counted(run, "usage") if sample.get(key) is not None]
 
 
-def summed(run: Run, key: str) -> float | None:
-    """A figure of the summaries, of all applications of one repetition: the median; None where none has it."""
+def repetition_total(run: Run, key: str) -> float | None:
+    """A figure of the summaries, summed over a repetition, as the median; None where no summary has it."""
     rounds: dict[int, float] = {}
     for sample in counted(run, "application"):
         if (value := (sample.get("summary") or {}).get(key)) is not None:
@@ -116,7 +112,7 @@ def summed(run: Run, key: str) -> float | None:
 
 @dataclass(frozen=True)
 class DaemonUse:
-    """Medians over the repetitions that it was there for, start to end; bytes are those of block devices."""
+    """Use of one daemon: medians over the repetitions that it ran throughout. Bytes are those of block devices."""
 
     core_seconds: float
     peak_memory_bytes: float | None
@@ -125,7 +121,7 @@ class DaemonUse:
 
 
 def daemons(run: Run) -> Mapping[str, DaemonUse]:
-    """By name (`osd.0`); empty where the store is on other machines, or the record is an older one."""
+    """Use by daemon (`osd.0`); empty where the store is on other machines, or the record is an older one."""
     samples = [sample.get("daemons") or {} for sample in counted(run, "usage")]
     names = sorted({name for sample in samples for name in sample}, key=natural)
 
@@ -144,20 +140,20 @@ def daemons(run: Run) -> Mapping[str, DaemonUse]:
 
 @dataclass(frozen=True)
 class DiskTrack:
-    """The shuffle's disk in one repetition. Each figure is of the interval that ends at its second."""
+    """The shuffle disk in one repetition. Each figure covers the interval that ends at its second."""
 
     repetition: int
     seconds: tuple[float, ...]
     busy_shares: tuple[float, ...]
     queues: tuple[float, ...]
     read_rates: tuple[float, ...]
-    """In bytes per second, as `written_rates`."""
+    """Bytes per second, as are `written_rates`."""
     written_rates: tuple[float, ...]
 
 
 @dataclass(frozen=True)
 class DeviceUse:
-    """Medians over the repetitions; see `lab.devices.between`."""
+    """Use of one device: medians over the repetitions; see `lab.metering.disk_use`."""
 
     busy_share: float
     queue: float
@@ -166,14 +162,14 @@ class DeviceUse:
 
 
 def disk_tracks(run: Run) -> list[DiskTrack]:
-    """None of a repetition that was too short to be looked at more than once, or of an older record."""
+    """Tracks by repetition, without older records and repetitions too short for a second sample."""
     found = []
     for sample in counted(run, "usage"):
         track = sample.get("disk_over_time") or {}
         seconds = tuple(track.get("second", ()))
         if len(seconds) > 1:
             widths = [end - start for start, end in zip((0.0, *seconds), seconds, strict=False)]
-            # Records of before 2026-11-24 may end with an interval too short to be told from the one before it.
+            # Records from before 2026-11-24 may end with an interval of width zero.
             kept = [index for index, width in enumerate(widths) if width > 0]
             found.append(
                 DiskTrack(
@@ -189,7 +185,7 @@ def disk_tracks(run: Run) -> list[DiskTrack]:
 
 
 def device_uses(run: Run) -> Mapping[str, DeviceUse]:
-    """Of every device that worked in any repetition, by name; one that did not in some of them did nothing there."""
+    """Use by device, of those that worked in any repetition; a missing device counts as idle."""
     samples = [sample["devices"] for sample in counted(run, "usage") if "devices" in sample]
     return {
         name: DeviceUse(
@@ -203,17 +199,17 @@ def device_uses(run: Run) -> Mapping[str, DeviceUse]:
 
 
 def shuffle_disk(run: Run) -> str | None:
-    """The name of the device that the shuffle's directories are on; None where that is not one device."""
+    """The device of the shuffle directories; None where they are not on one device."""
     names = {str(sample["disk"]) for sample in counted(run, "usage") if sample.get("disk")}
     return names.pop() if len(names) == 1 else None
 
 
 @dataclass(frozen=True)
-class Reading:
-    """One query, the medians over its counted executions.
+class QueryReads:
+    """Reads of one query, as medians over its counted executions.
 
-    `files` and `file_bytes` are of the files its scans opened, by table: the bytes are the files' sizes. `gets` were
-    sent and `bytes_read` given to readers by driver and executors meanwhile; None where nothing counted them.
+    `files` and `file_bytes` are number and total size of the files that its scans opened, by table. `gets` are requests
+    sent and `bytes_read` bytes returned to readers by driver and executors meanwhile; None where they were not counted.
     """
 
     query: str
@@ -231,16 +227,16 @@ class Reading:
         return sum(self.file_bytes.values())
 
 
-def readings(run: Run) -> dict[str, Reading]:
-    """By query, in their natural order; only of those whose reads were recorded."""
+def query_reads(run: Run) -> dict[str, QueryReads]:
+    """Reads by query in natural order, of the queries whose reads were recorded."""
     found: dict[str, list[Sample]] = {}
     for sample in counted(run, "query"):
         if sample["status"] == "ok" and "reads" in sample:
             found.setdefault(str(sample["query"]), []).append(sample)
-    return {query: _reading(query, found[query]) for query in sorted(found, key=natural)}
+    return {query: _query_reads(query, found[query]) for query in sorted(found, key=natural)}
 
 
-def _reading(query: str, samples: Sequence[Sample]) -> Reading:
+def _query_reads(query: str, samples: Sequence[Sample]) -> QueryReads:
     tables = sorted({table for sample in samples for table in sample["reads"]})
 
     def by_table(figure: str) -> dict[str, float]:
@@ -250,7 +246,7 @@ def _reading(query: str, samples: Sequence[Sample]) -> Reading:
         }
 
     uses = [IoMetrics({}, 0, {}, counts=sample["lake"]) for sample in samples if "lake" in sample]
-    return Reading(
+    return QueryReads(
         query,
         files=by_table("files"),
         file_bytes=by_table("bytes"),
@@ -260,7 +256,7 @@ def _reading(query: str, samples: Sequence[Sample]) -> Reading:
 
 
 ALONE, TOGETHER = "alone", "together"
-"""The tag `phase` of a sample: measured by itself, or in the company that it is to be compared with."""
+"""Values of the tag `phase` of a sample: measured alone, or concurrently with other work."""
 
 
 @dataclass(frozen=True)
@@ -275,14 +271,14 @@ class Execution:
 
 
 @dataclass(frozen=True)
-class Life:
-    """One application of a crowd: seconds since the first of them was submitted."""
+class Timeline:
+    """The timeline of one of several concurrent applications, in seconds since the first submission."""
 
     who: str
     submitted: float
     ended: float
     queries: tuple[tuple[str, float, float], ...]
-    """(name, when it began, seconds), in the order they ran."""
+    """(name, start, seconds), in the order they ran."""
 
 
 def executions(run: Run, phase: str, group: str | None = None) -> list[Execution]:
@@ -300,15 +296,15 @@ def executions(run: Run, phase: str, group: str | None = None) -> list[Execution
 
 
 def by_query(found: Sequence[Execution]) -> dict[str, list[Execution]]:
-    """In the order people count them: q2 before q10."""
+    """Executions by query, in natural order: q2 before q10."""
     queries: dict[str, list[Execution]] = {}
     for execution in found:
         queries.setdefault(execution.query, []).append(execution)
     return {name: queries[name] for name in sorted(queries, key=natural)}
 
 
-def slow_downs(run: Run, group: str | None = None) -> list[Ratio]:
-    """For each query measured in both phases: the median in company over the median alone."""
+def slowdowns(run: Run, group: str | None = None) -> list[Ratio]:
+    """The slowdown of each query measured in both phases: its median together over its median alone."""
     alone, together = (by_query(executions(run, phase, group)) for phase in (ALONE, TOGETHER))
     return [
         ratio(name, [one.seconds for one in alone[name]], [one.seconds for one in found])
@@ -317,8 +313,8 @@ def slow_downs(run: Run, group: str | None = None) -> list[Ratio]:
     ]
 
 
-def totals(run: Run, phase: str, group: str | None = None) -> Mapping[int, list[Sample]]:
-    """By user, the `user` samples of the counted repetitions: only where all of the user's queries succeeded."""
+def user_samples(run: Run, phase: str, group: str | None = None) -> Mapping[int, list[Sample]]:
+    """The `user` samples of the counted repetitions, by user; a user has one where all their queries succeeded."""
     found: dict[int, list[Sample]] = {}
     for sample in counted(run, "user"):
         if sample["phase"] == phase and sample.get("group") == group:
@@ -326,22 +322,22 @@ def totals(run: Run, phase: str, group: str | None = None) -> Mapping[int, list[
     return dict(sorted(found.items()))
 
 
-def lives(run: Run) -> list[Life]:
-    """Who did what when in the last counted repetition, all at once; users by number, then whatever ran beside them."""
+def timelines(run: Run) -> list[Timeline]:
+    """Timelines of the concurrent phase of the last counted repetition, in natural order of their names."""
     applications = [sample for sample in counted(run, "application") if sample.get("phase") == TOGETHER]
     if not applications:
         return []
     last = max(sample["repetition"] for sample in applications)
     applications = [sample for sample in applications if sample["repetition"] == last]
-    asked = [s for s in counted(run, "query") if s.get("phase") == TOGETHER and s["repetition"] == last]
+    queries = [s for s in counted(run, "query") if s.get("phase") == TOGETHER and s["repetition"] == last]
     zero = min(sample["submitted_ms"] for sample in applications)
-    made = []
+    found = []
     for sample in applications:
         begun = (sample["submitted_ms"] - zero) / 1000
-        own = [s for s in asked if _same_user(s, sample)]
-        made.append(
-            Life(
-                _who(sample),
+        own = [s for s in queries if _same_user(s, sample)]
+        found.append(
+            Timeline(
+                _label(sample),
                 begun,
                 begun + sample["elapsed_ms"] / 1000,
                 tuple(
@@ -350,15 +346,15 @@ def lives(run: Run) -> list[Life]:
                 ),
             )
         )
-    return sorted(made, key=lambda life: natural(life.who))
+    return sorted(found, key=lambda life: natural(life.who))
 
 
 def _same_user(one: Sample, other: Sample) -> bool:
     return "user" in other and (one["user"], one.get("group")) == (other["user"], other.get("group"))
 
 
-def _who(sample: Sample) -> str:
-    """A group of one is called by the group's name."""
+def _label(sample: Sample) -> str:
+    """The name of the user; a group of one user is named after the group."""
     group = str(sample.get("group") or "")
     several = not group or group[0].isdigit()
     return f"user {sample['user']}" if "user" in sample and several else group

@@ -1,6 +1,6 @@
-"""Which samples count: those of repetitions that came to a good end, and of no warm-up.
+"""Samples that count, which are those of successful repetitions without warm-up, and measures made of them.
 
-What a run measured, by name: its queries, its starts, and the timed pieces of work of any other workload.
+A measure is a query, the start of an application, or a timed piece of work of any other workload, by name.
 """
 
 from __future__ import annotations
@@ -14,26 +14,26 @@ from penstock.lab.records import Run, Sample
 
 
 def counted(run: Run, kind: str) -> list[Sample]:
-    """The samples of one kind that any median may be made of.
+    """The samples of one kind that count in medians.
 
-    Where the run records its repetitions, one that failed or has not ended yet counts for nothing. A run without a
-    single ended repetition counts as far as it got: its report says that it is unfinished.
+    Where the run records its repetitions, those that failed or have not ended do not count. All samples of a run
+    without an ended repetition count, since its report says that it is unfinished.
     """
     ends = {sample["repetition"]: sample["status"] for sample in run.of_kind("repetition")}
     return [
         sample
         for sample in run.of_kind(kind)
-        if not warm_up(sample) and (not ends or ends.get(sample.get("repetition"), "going on") == "ok")
+        if not is_warm_up(sample) and (not ends or ends.get(sample.get("repetition"), "running") == "ok")
     ]
 
 
-def warm_up(sample: Sample) -> bool:
+def is_warm_up(sample: Sample) -> bool:
     return bool(sample.get("warmup", False))
 
 
 @dataclass(frozen=True)
 class Repetitions:
-    """What became of the repetitions that were to be counted. `errors` has a sentence for each that failed."""
+    """The outcome of the repetitions, without warm-up. `errors` are those of the failed ones, by number."""
 
     succeeded: int
     errors: Mapping[int, str]
@@ -44,7 +44,7 @@ class Repetitions:
 
 
 def repetitions(run: Run) -> Repetitions:
-    ended = [sample for sample in run.of_kind("repetition") if not warm_up(sample)]
+    ended = [sample for sample in run.of_kind("repetition") if not is_warm_up(sample)]
     errors = {
         int(sample["repetition"]): str(sample.get("error") or "it failed")
         for sample in ended
@@ -54,11 +54,11 @@ def repetitions(run: Run) -> Repetitions:
 
 
 def checks(run: Run) -> list[Sample]:
-    """Every validation, also of warm-up and of repetitions that failed later: a wrong result is wrong anywhere."""
+    """All checks, including those of warm-up and failed repetitions: a wrong result is wrong anywhere."""
     return run.of_kind("check")
 
 
-def wrong_checks(run: Run) -> list[Sample]:
+def failed_checks(run: Run) -> list[Sample]:
     return [sample for sample in checks(run) if not sample["right"]]
 
 
@@ -67,7 +67,7 @@ def failed_queries(run: Run) -> set[str]:
 
 
 def answer_verdicts(run: Run) -> Mapping[str, str]:
-    """Per query `equal`, or `different` where any of its answers was; a query nobody checked is not in it."""
+    """Verdicts by query: `different` where any of its answers was, else `equal`. Unchecked queries are left out."""
     verdicts: dict[str, str] = {}
     for sample in run.of_kind("answer"):
         if verdicts.get(sample["query"]) != "different":
@@ -76,27 +76,27 @@ def answer_verdicts(run: Run) -> Mapping[str, str]:
 
 
 @dataclass(frozen=True)
-class Verdicts:
-    """Of everything that was validated: checks and answers of queries."""
+class ValidationCounts:
+    """The number of validations, which are checks and answers of queries, and of those that passed."""
 
     made: int
     right: int
 
 
-def verdicts(run: Run) -> Verdicts:
+def validation_counts(run: Run) -> ValidationCounts:
     found = [bool(sample["right"]) for sample in checks(run)]
     found += [sample["verdict"] == "equal" for sample in run.of_kind("answer")]
-    return Verdicts(len(found), sum(found))
+    return ValidationCounts(len(found), sum(found))
 
 
-def all_right(run: Run) -> bool:
-    """Whether nothing that was validated is wrong; True also where nothing was."""
-    found = verdicts(run)
+def all_passed(run: Run) -> bool:
+    """Return whether all validations passed; True without any."""
+    found = validation_counts(run)
     return found.made == found.right
 
 
 def natural(name: str) -> tuple[tuple[int, int | str], ...]:
-    """Sorts q2 before q10 and q14a before q14b."""
+    """A key that sorts q2 before q10 and q14a before q14b."""
     parts: list[tuple[int, int | str]] = []
     digits = ""
     for character in name + "\0":
@@ -111,14 +111,14 @@ def natural(name: str) -> tuple[tuple[int, int | str], ...]:
 
 
 GB = 1e9
-"""Of data moved, as the field counts it; memory is counted in GiB."""
+"""The unit of data moved; memory is counted in GiB."""
 
 SECONDS, PER_GB, PER_1000_OPERATIONS = "s", "s/GB", "s/1000 operations"
 
 
 @dataclass(frozen=True)
 class Work:
-    """One timed piece of work that was done right. `round` is its repetition and the iteration within."""
+    """One successful, timed piece of work. `round` is its repetition and the iteration within."""
 
     round: tuple[int, int]
     seconds: float
@@ -127,23 +127,23 @@ class Work:
     operations: int = 0
     core_seconds: float | None = None
     cores: int | None = None
-    """Those it ran on, where that is not the cluster of its run."""
+    """The cores it ran on, where those are not the cluster of its run."""
 
 
 @dataclass(frozen=True)
 class Measure:
     """All counted work of one name, in the order it was done; never empty.
 
-    `fixed_time` marks work that went on for a set time: what differs then is how much was done.
+    `fixed_time` marks work that ran for a fixed time, so that its amount varies.
     """
 
     name: str
     works: tuple[Work, ...]
     fixed_time: bool = False
     clients: int | None = None
-    apart: bool = False
-    """Whether it took place at the same time as, or elsewhere than, what its run is about: one user's work among
-    others, which a measure of all of them covers, or a reference measured beside the cluster. Part of no total."""
+    excluded_from_total: bool = False
+    """Excluded from totals: the work of one of several users, which a measure of all users covers, or a reference
+    measured outside of the cluster."""
 
     @property
     def seconds(self) -> list[float]:
@@ -151,12 +151,12 @@ class Measure:
 
     @property
     def median(self) -> float:
-        """Seconds."""
+        """The median, in seconds."""
         return statistics.median(self.seconds)
 
     @property
     def series(self) -> str:
-        """The name without the number of clients, which may stand at its end: `read` of `read, 4 clients`."""
+        """The name without a number of clients at its end: `read` of `read, 4 clients`."""
         head, comma, tail = self.name.rpartition(", ")
         return (
             head
@@ -168,7 +168,7 @@ class Measure:
 
     @property
     def bytes(self) -> float:
-        """Of one execution: the median."""
+        """The median over the executions."""
         return statistics.median(work.bytes for work in self.works)
 
     @property
@@ -189,13 +189,13 @@ class Measure:
 
     @property
     def core_seconds(self) -> float | None:
-        """Of one execution, where the workload measured it itself."""
+        """The median over the executions whose processor time the workload measured; None without any."""
         known = [work.core_seconds for work in self.works if work.core_seconds is not None]
         return statistics.median(known) if known else None
 
     @property
     def core_seconds_per_gb(self) -> list[float]:
-        """Of each execution that has bytes and measured its processor time itself."""
+        """Core-seconds per GB of each execution that has bytes and whose processor time the workload measured."""
         return [
             work.core_seconds / work.bytes * GB for work in self.works if work.core_seconds is not None and work.bytes
         ]
@@ -205,10 +205,10 @@ class Measure:
         return self.works[0].cores
 
     def costs(self, basis: str) -> dict[tuple[int, int], float]:
-        """What each round cost: seconds, or seconds for a fixed amount of what was done. Less is better.
+        """The cost of each round on this basis: seconds, or seconds for a fixed amount of work. Less is better.
 
-        The median where a round measured more than one: those are concurrent users or runs, no samples of each other's
-        noise, and adding them up would count the same minute twice.
+        Where a round has several executions, which are those of concurrent users or runs, its cost is their median:
+        they are not repetitions of each other, and their sum would count the same minute twice.
         """
         rounds: dict[tuple[int, int], list[float]] = {}
         for work in self.works:
@@ -224,8 +224,8 @@ def _cost(work: Work, basis: str) -> float:
     return work.seconds
 
 
-def measured(run: Run) -> dict[str, Measure]:
-    """Everything timed in counted repetitions, by name, in the order it first happened."""
+def measures_by_name(run: Run) -> dict[str, Measure]:
+    """The measures of the counted repetitions by name, in the order they first occurred."""
     found: dict[str, list[tuple[Work, Sample]]] = {}
     for name, work, sample in (*_queries(run), *_starts(run), *_measures(run)):
         found.setdefault(name, []).append((work, sample))
@@ -235,23 +235,18 @@ def measured(run: Run) -> dict[str, Measure]:
             tuple(work for work, _ in works),
             fixed_time=works[0][1].get("basis") == "rate",
             clients=works[0][1].get("clients"),
-            apart=any(_apart(sample) for _, sample in works),
+            excluded_from_total=any(_is_excluded(sample) for _, sample in works),
         )
         for name, works in found.items()
     }
 
 
-def _apart(sample: Sample) -> bool:
+def _is_excluded(sample: Sample) -> bool:
     return sample["kind"] == "measure" and ("user" in sample or bool(sample.get("reference", False)))
 
 
-def measures(run: Run) -> dict[str, list[float]]:
-    """The seconds of every execution, by name."""
-    return {name: measure.seconds for name, measure in measured(run).items()}
-
-
 def query_seconds(run: Run) -> dict[str, list[float]]:
-    """Per query the seconds of each counted execution that succeeded, in the order they ran."""
+    """Seconds of each counted, successful execution by query, in the order they ran."""
     found: dict[str, list[float]] = {}
     for name, work, _ in _queries(run):
         found.setdefault(name, []).append(work.seconds)
@@ -259,25 +254,25 @@ def query_seconds(run: Run) -> dict[str, list[float]]:
 
 
 def start_seconds(run: Run) -> list[float]:
-    """From submission to the first task, per counted repetition."""
+    """Seconds from submission to the first task, per counted repetition."""
     return [work.seconds for _, work, _ in _starts(run)]
 
 
 def seconds_of(sample: Sample) -> float:
-    """What took less than the clock's tick took at most one: no time is not infinitely fast."""
+    """The elapsed seconds, at least one tick of the clock, so that rates stay finite."""
     return float(sample["elapsed_ms"] or 1) / 1000
 
 
 def gb_per_core_hour(amount: float, seconds: float, cores: int) -> float:
     """GB per core and hour: size / cores / seconds × 3600, the price/performance figure of the Ceph and Spark studies.
 
-    More is better. `amount` is in bytes; `cores` those of the executors.
+    More is better. `amount` is in bytes; `cores` are those of the executors.
     """
     return amount / GB / cores / seconds * 3600
 
 
 def executor_cores(size: Any) -> int:
-    """Of a description's `size`; 0 where none is recorded."""
+    """The executor cores of a description's `size`; 0 where none is recorded."""
     return int(size["executors"] * size["executor"]["cores"]) if size else 0
 
 
@@ -292,7 +287,7 @@ def _queries(run: Run) -> _Found:
             sample,
         )
         for sample in counted(run, "query")
-        # A user's among others' is part of a measure that has a name of its own.
+        # A query of one of several users belongs to a measure with a name of its own.
         if sample["status"] == "ok" and "user" not in sample
     ]
 

@@ -1,7 +1,8 @@
-"""The same workloads on several stores: time against the price of raw capacity. Pure functions of the runs.
+"""Workloads by store: time against the price of raw capacity. Pure functions of the runs.
 
-Red Hat compared Ceph with HDFS so, over eight workloads: the price of a store is the raw capacity it needs for what
-users store (three copies 3.0, four data and two parity chunks 1.5), its performance the time that the work took.
+Red Hat's comparison of Ceph with HDFS over eight workloads has this form: the price of a store is the raw capacity that
+it needs for user data (3.0 for three copies, 1.5 for four data and two parity chunks), its performance the time that
+the work took.
 """
 
 from __future__ import annotations
@@ -12,19 +13,20 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from penstock.lab import analysis
-from penstock.lab.analysis import Ratio, cost, gb_per_core_hour
-from penstock.lab.analysis.cost import Protection, Relative, Work
+from penstock.lab.analysis import cost
+from penstock.lab.analysis.cost import CompletedWork, Protection, Relative
+from penstock.lab.analysis.samples import failed_queries, gb_per_core_hour, natural
+from penstock.lab.analysis.verdicts import Ratio, ratio
 from penstock.lab.records import Run
 from penstock.prices import Medium, Prices
 
 
 @dataclass(frozen=True)
 class Store:
-    """One arm. `told` is what its runs recorded of the lake; `protection` is None where nobody knows it."""
+    """One arm. `lake` is recorded by its runs; `protection` is None where it is unknown."""
 
     name: str
-    told: Mapping[str, Any]
+    lake: Mapping[str, Any]
     protection: Protection | None
 
     @property
@@ -34,12 +36,12 @@ class Store:
 
 @dataclass(frozen=True)
 class Cell:
-    """What one workload took on one store: the seconds of each complete round, as `Work.unit` counts them."""
+    """One workload on one store."""
 
     run: Run
-    work: Work
+    work: CompletedWork
     stored_bytes: float | None
-    """Of users: the data set it reads, or what it writes where it reads none."""
+    """User data: the data set that the workload reads, or its output where it reads none."""
 
     @property
     def seconds(self) -> float:
@@ -47,28 +49,28 @@ class Cell:
 
     @property
     def gb_per_core_hour(self) -> float | None:
-        """None where the workload has no size, or ran on no cluster."""
+        """Throughput per core; None where the workload has no size, or ran on no cluster."""
         if not self.work.bytes or not self.run.description.size:
             return None
-        cores = cost.clusters_at_once(self.run) * cost.size_of(self.run).executor_cores
+        cores = cost.concurrent_clusters(self.run) * cost.cluster_size(self.run).executor_cores
         return gb_per_core_hour(self.work.bytes, self.seconds, cores)
 
     def raw_bytes(self, store: Store) -> float | None:
-        """On the store's drives."""
+        """Bytes on the store's drives; None where they are unknown."""
         return None if self.stored_bytes is None or store.raw_factor is None else self.stored_bytes * store.raw_factor
 
 
 @dataclass(frozen=True)
 class Row:
-    """One workload, or of a workload whose work is a curve against its clients, one kind of it (`read`, `write`)."""
+    """One workload, or one series (`read`, `write`) of a workload that is a curve against its clients."""
 
     run: Run
-    """Any of its runs: what it is called follows from it."""
+    """Any of its runs, for the label."""
     series: str
     cells: Mapping[str, Cell]
-    """By the store's name; without those that did not complete a round."""
+    """Cells by the store's name, without stores that completed no round."""
     left_out: tuple[str, ...] = ()
-    """What only some of the stores completed; part of no time."""
+    """Measures that only some of the stores completed; they are excluded from all times."""
     failed: tuple[str, ...] = ()
     """The stores that completed no round of it."""
 
@@ -84,48 +86,50 @@ class Matrix:
         return self.stores[0]
 
     def ratio(self, row: Row, store: Store) -> Ratio | None:
-        """Of the store's time to the baseline's; None where one of them did not do it."""
+        """The ratio of the store's time to the baseline's; None where one of them did not complete the row."""
         before, after = row.cells.get(self.baseline.name), row.cells.get(store.name)
         if before is None or after is None:
             return None
-        return analysis.ratio(store.name, before.work.seconds, after.work.seconds, before.work.unit)
+        return ratio(store.name, before.work.seconds, after.work.seconds, before.work.unit)
 
     def relative(self, row: Row, store: Store) -> Relative | None:
-        """Time and price of raw capacity, against the baseline's; None where one of the two is not known."""
+        """Time and price of raw capacity relative to the baseline; None where one of the two is unknown."""
         found, capacity = self.ratio(row, store), self.capacity(store)
         return None if found is None or capacity is None else Relative(found.ratio, capacity)
 
     def capacity(self, store: Store) -> float | None:
-        """The price of its raw capacity over the baseline's."""
+        """The price of the store's raw capacity over the baseline's; None where it is unknown."""
         own, first = store.raw_factor, self.baseline.raw_factor
         return None if own is None or first is None else own / first
 
     def mean_time(self, store: Store) -> float | None:
-        """The geometric mean of its time ratios, over the workloads that it and the baseline completed."""
+        """The geometric mean of the time ratios, over the workloads that store and baseline completed."""
         found = [ratio.ratio for row in self.rows if (ratio := self.ratio(row, store))]
         return statistics.geometric_mean(found) if found else None
 
 
 @dataclass(frozen=True)
 class Choices:
-    """What the runs do not say: which arm is the baseline (the first), and how stores are protected that nobody knows
-    here, by the arm's name."""
+    """The reader's choices: the baseline, which defaults to the first arm, and protections of stores by arm.
+
+    A protection given here precedes the recorded one.
+    """
 
     baseline: str | None = None
     protections: Mapping[str, Protection] = field(default_factory=dict)
 
 
 def matrix(runs: Sequence[Run], chosen: Choices = Choices()) -> Matrix:
-    """Arms are stores: those of one name must be one store in every workload.
+    """The table of workloads and stores. An arm must be the same store in every workload.
 
-    Raises `ValueError` where the runs make no such table.
+    Raises `ValueError` where the runs do not form such a table.
     """
     names = list(dict.fromkeys(run.description.arm for run in runs))
     for name in (chosen.baseline, *chosen.protections):
         if name is not None and name not in names:
-            raise ValueError(f"there is no arm called {name}; there are {', '.join(names)}")
+            raise ValueError(f"there is no arm {name}; the arms are {', '.join(names)}")
     if len(names) < 2:
-        raise ValueError("all of them are of one arm")
+        raise ValueError("all runs are of one arm")
     baseline = chosen.baseline or names[0]
     ordered = [baseline, *(name for name in names if name != baseline)]
     stores = tuple(_store(name, [run for run in runs if run.description.arm == name], chosen) for name in ordered)
@@ -137,21 +141,21 @@ def matrix(runs: Sequence[Run], chosen: Choices = Choices()) -> Matrix:
     return Matrix(stores, tuple(rows))
 
 
-def capacity_price(prices: Prices, medium: Medium, kept: Protection) -> float:
-    """Of the drives for a TB of users' data, filled as far as the prices allow, in the prices' currency."""
-    return medium.price_per_tb * kept.factor / prices.storage.fill_share
+def capacity_price(prices: Prices, medium: Medium, protection: Protection) -> float:
+    """The price of drives for a TB of user data, at the fill share and in the currency of the prices."""
+    return medium.price_per_tb * protection.factor / prices.storage.fill_share
 
 
 def _store(name: str, runs: Sequence[Run], chosen: Choices) -> Store:
-    told = runs[0].description.lake
+    lake = runs[0].description.lake
     if len({str(run.description.lake.get("name")) for run in runs}) > 1:
-        raise ValueError(f"the arm {name} is another lake in another workload")
-    recorded = str((told.get("store") or {}).get("protection") or "")
-    return Store(name, told, chosen.protections.get(name) or (cost.protection(recorded) if recorded else None))
+        raise ValueError(f"the arm {name} has different lakes in different workloads")
+    recorded = str((lake.get("store") or {}).get("protection") or "")
+    return Store(name, lake, chosen.protections.get(name) or (cost.protection(recorded) if recorded else None))
 
 
 def _groups(runs: Sequence[Run]) -> dict[tuple[str, ...], dict[str, Run]]:
-    """By what was measured, in the order it was first: the arms' runs."""
+    """Runs by arm, for each workload with its options, in the order of their first run."""
     found: dict[tuple[str, ...], dict[str, Run]] = {}
     for run in runs:
         described = run.description
@@ -163,14 +167,14 @@ def _groups(runs: Sequence[Run]) -> dict[tuple[str, ...], dict[str, Run]]:
 
 
 def _rows(group: Mapping[str, Run], order: Sequence[str]) -> list[Row]:
-    pieces = {name: cost.own_pieces(group[name]) for name in order if name in group}
+    pieces = {name: cost.measures_in_total(group[name]) for name in order if name in group}
     done = {name: found for name, found in pieces.items() if found}
     if not done:
         return []
-    failed = {query for run in group.values() for query in analysis.failed_queries(run)}
+    failed = {query for run in group.values() for query in failed_queries(run)}
     everything = {piece for found in done.values() for piece in found} | failed
     common = set.intersection(*(set(found) for found in done.values())) - failed
-    left_out = tuple(sorted(everything - common, key=analysis.natural))
+    left_out = tuple(sorted(everything - common, key=natural))
     first = next(iter(done.values()))
     none_done = tuple(name for name in order if name in group and name not in done)
     by_series: dict[str, list[str]] = {}
@@ -185,19 +189,19 @@ def _rows(group: Mapping[str, Run], order: Sequence[str]) -> list[Row]:
 
 
 def _cell(run: Run, series: str, names: Sequence[str]) -> Cell | None:
-    found = cost.work(run, names)
+    found = cost.completed_work(run, names)
     if not found.seconds:
         return None
     stored = _stored_bytes(run) or found.bytes
     if series:
-        # Each number of clients moves the data anew, so of the whole time it is the sum; stored it is once.
-        pieces = cost.own_pieces(run)
-        found = Work(found.unit, found.seconds, math.fsum(pieces[name].bytes for name in names) or None)
+        # Each number of clients moves the data again, so the amount is a sum; the stored bytes exist once.
+        pieces = cost.measures_in_total(run)
+        found = CompletedWork(found.unit, found.seconds, math.fsum(pieces[name].bytes for name in names) or None)
     return Cell(run, found, stored)
 
 
 def _stored_bytes(run: Run) -> float | None:
-    """Of the data sets that were there before the first repetition; each once, however often it was looked at."""
+    """Bytes of the distinct data sets that the run recorded; None without any."""
     manifests = {repr(sample["manifest"]): sample["manifest"] for sample in run.of_kind("dataset")}
     sizes = [
         manifest["bytes"] if "bytes" in manifest else sum(table["bytes"] for table in manifest.get("tables", ()))

@@ -1,16 +1,16 @@
-"""How a workload's time depends on its cores: the Universal Scalability Law, fitted with its uncertainty. Pure.
+"""The Universal Scalability Law, which gives the time of a workload by its cores, fitted with its uncertainty. Pure.
 
-N. J. Gunther's law (Guerrilla Capacity Planning, Springer 2007, chapter 4) says that N cores do
+By N. J. Gunther's law (Guerrilla Capacity Planning, Springer 2007, chapter 4), N cores do
 
     X(N) = λN / (1 + σ(N − 1) + κN(N − 1))
 
-of the work per second. With the work of one run as the unit, the time of a run is 1 / X(N), and that is
+units of work per second. With one run as the unit, the time of a run is 1 / X(N):
 
     T(N) = p/N + s + c(N − 1),   where  1/λ = p + s,  σ = s / (p + s),  κ = c / (p + s):
 
-the seconds that divide among the cores, those that do not, and those that every further core adds. In this form the
-law is linear in what is sought, and the bounds 0 ≤ σ ≤ 1 and 0 ≤ κ ≤ 1 make a convex cone: p, s, c ≥ 0 and c ≤ p + s.
-So the best fit is found exactly, as the best of the least-squares solutions on the few faces of that cone: no
+p are the seconds that divide among the cores, s those that do not, and c those that every further core adds. In this
+form the law is linear in its unknowns, and the bounds 0 ≤ σ ≤ 1 and 0 ≤ κ ≤ 1 form a convex cone: p, s, c ≥ 0 and
+c ≤ p + s. The best of the least-squares solutions on the few faces of that cone is therefore the exact best fit: no
 iteration, no starting point, no library.
 """
 
@@ -24,18 +24,17 @@ import statistics
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from penstock.lab.analysis import Interval, ratio
-from penstock.lab.analysis.verdicts import CONFIDENCE, Spread, spread
+from penstock.lab.analysis.verdicts import CONFIDENCE, Interval, Spread, ratio, spread
 
 Times = Mapping[int, Sequence[float]]
-"""Seconds of each repetition, per number of cores."""
+"""Seconds of each repetition, by number of cores."""
 
 RESAMPLES = 500
 LEAST_SIZES = 3
 """The law has three unknowns."""
 
 PREDICTED_SPAN = 4
-"""Sizes are predicted to this multiple of the largest measured one; further out the band says less than a guess."""
+"""The largest predicted size, in multiples of the largest measured one; beyond it the band is too wide to be of use."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +60,7 @@ class Law:
 
     @property
     def coherency(self) -> float:
-        """κ: what each pair of cores costs, as a share of one core's time."""
+        """κ: the cost of each pair of cores, as a share of one core's time."""
         return self.added * self.rate
 
     def efficiency(self, cores: float) -> float:
@@ -70,27 +69,27 @@ class Law:
 
     @property
     def peak_cores(self) -> float:
-        """N* = sqrt((1 − σ) / κ), at least 1: more cores make it slower. Infinite where cores never do harm."""
+        """N* = sqrt((1 − σ) / κ), at least 1: the number of cores above which work gets slower, or infinity."""
         return max(1.0, math.sqrt(self.divided / self.added)) if self.added > 0 else math.inf
 
 
 @dataclass(frozen=True)
 class Fit:
-    """`resampled` holds the laws of the bootstrap; empty where the measurements say nothing about the noise."""
+    """`resampled` are the laws of the bootstrap; without them the noise is unknown."""
 
     law: Law
     resampled: tuple[Law, ...]
 
-    def interval(self, of: Callable[[Law], float]) -> Interval | None:
-        """Where what `of` makes of the law lies; None where nothing is known of the noise."""
+    def interval(self, figure: Callable[[Law], float]) -> Interval | None:
+        """The confidence interval of a figure of the law; None where the noise is unknown."""
         if not self.resampled:
             return None
-        ordered = sorted(of(law) for law in self.resampled)
+        ordered = sorted(figure(law) for law in self.resampled)
         tail = (1 - CONFIDENCE) / 2
         return Interval(ordered[round(tail * (len(ordered) - 1))], ordered[round((1 - tail) * (len(ordered) - 1))])
 
     def band(self, cores: float) -> Interval | None:
-        """Where the seconds on so many cores lie, if the law holds there."""
+        """The confidence interval of the seconds on that many cores, if the law holds there."""
         return self.interval(lambda law: law.seconds(cores))
 
 
@@ -100,12 +99,12 @@ class NoFit:
 
 
 def fit(times: Times, *, seed: int = 1) -> Fit | NoFit:
-    """The law of least squared relative error, and its bootstrap.
+    """Fit the law with the least squared relative error, and its bootstrap.
 
     Errors are relative to the median of their size, so a short time on many cores weighs as much as a long one on few.
     The bootstrap resamples the ratios of measured to fitted times of all sizes together, widened by sqrt(n / (n − k))
-    for the k constants fitted: with the two or three repetitions of a benchmark, resampling each size by itself would
-    promise more than is known. What the law itself misses is so part of the band.
+    for the k fitted constants: with the two or three repetitions of a benchmark, resampling each size by itself would
+    give too narrow a band. The band therefore includes the misfit of the law.
     """
     measured = {cores: list(seconds) for cores, seconds in sorted(times.items()) if seconds}
     if len(measured) < LEAST_SIZES:
@@ -113,7 +112,7 @@ def fit(times: Times, *, seed: int = 1) -> Fit | NoFit:
             f"The scalability law has three unknowns: it needs {LEAST_SIZES} or more cluster sizes with a successful "
             f"repetition, and there {'is' if len(measured) == 1 else 'are'} {len(measured)}."
         )
-    # Repetitions of a size are explained alike: their mean stands for them, with their number as its weight.
+    # The law gives all repetitions of a size the same time: their mean, weighted by their number, stands for them.
     weights = [math.sqrt(len(seconds)) / statistics.median(seconds) for seconds in measured.values()]
     cone = _Cone(list(measured), weights)
     best = cone.nearest([statistics.fmean(seconds) for seconds in measured.values()])
@@ -125,7 +124,7 @@ _RAYS = (Law(1, 0, 0), Law(0, 1, 0), Law(1, 0, 1), Law(0, 1, 1))
 
 
 class _Cone:
-    """Least squares over the laws allowed, for one set of sizes and their weights."""
+    """Least squares over the laws in the cone, for one set of sizes and their weights."""
 
     def __init__(self, sizes: Sequence[int], weights: Sequence[float]) -> None:
         self._weights = weights
@@ -134,9 +133,9 @@ class _Cone:
         self._faces = [_Face([_RAYS[index] for index in face], [columns[index] for index in face]) for face in faces]
 
     def nearest(self, seconds: Sequence[float]) -> Law:
-        """The law nearest to the seconds of each size."""
-        wanted = [weight * value for weight, value in zip(self._weights, seconds, strict=True)]
-        found = [nearest for face in self._faces if (nearest := face.nearest(wanted)) is not None]
+        """Return the law nearest to the seconds of each size."""
+        target = [weight * value for weight, value in zip(self._weights, seconds, strict=True)]
+        found = [nearest for face in self._faces if (nearest := face.nearest(target)) is not None]
         return max(found, key=lambda candidate: candidate[0])[1]
 
 
@@ -160,12 +159,12 @@ class _Face:
             self._basis.append([value / length for value in vector])
             self._triangle.append([*shares, length])
 
-    def nearest(self, wanted: Sequence[float]) -> tuple[float, Law] | None:
-        """How much of `wanted` the best law of this face explains (the square of its length there), and that law.
+    def nearest(self, target: Sequence[float]) -> tuple[float, Law] | None:
+        """Return the squared length of the part of `target` that the best law of this face explains, and that law.
 
-        None where the best solution leaves the cone: then another face holds a better one.
+        None where the best solution is outside of the cone: then another face has a better one.
         """
-        explained = [_dot(unit, wanted) for unit in self._basis]
+        explained = [_dot(unit, target) for unit in self._basis]
         left = list(explained)
         multiples = [0.0] * len(left)
         for position in reversed(range(len(left))):
@@ -202,9 +201,9 @@ def _resampled(times: Times, cone: _Cone, best: Law, dice: random.Random) -> lis
 
 @dataclass(frozen=True)
 class Size:
-    """A cluster size, measured or predicted, with what a run costs on it.
+    """A cluster size, measured or predicted, with the time and the cost of a run on it.
 
-    `cost` is in the unit of the hourly price it was made with: core-hours where nobody gave prices.
+    `cost` is in the unit of its hourly price, which is core-hours without prices.
     """
 
     cores: int
@@ -214,7 +213,7 @@ class Size:
     band: Interval | None
 
     def beats(self, other: Size) -> bool:
-        """Neither slower nor dearer, and better in one of the two."""
+        """Return whether this size is neither slower nor costlier than the other, and better in one of the two."""
         return (
             self.seconds <= other.seconds
             and self.cost <= other.cost
@@ -224,7 +223,7 @@ class Size:
 
 @dataclass(frozen=True)
 class Curve:
-    """What was measured, what follows from it, and what only the law says. All sizes in order of their cores."""
+    """Measured times, the sizes they give, and those that the law predicts, in order of their cores."""
 
     times: Times
     measured: tuple[Size, ...]
@@ -253,16 +252,16 @@ class Curve:
         level = [size for size in self.measured if self._verdict(size, self.fastest) == "inside the noise"]
         return min([self.fastest, *level], key=lambda size: size.cost)
 
-    def worth_it(self, size: Size) -> bool:
-        """Whether no other measured size is both as fast and as cheap."""
+    def is_efficient(self, size: Size) -> bool:
+        """Return whether the size is Pareto-efficient: no other measured size beats it."""
         return not any(other.beats(size) for other in self.measured)
 
-    def hour_saved(self, size: Size) -> float | None:
-        """What each hour that `size` saves over the next cheaper size worth having costs; None for the cheapest."""
-        worthy = sorted((other for other in self.measured if self.worth_it(other)), key=lambda other: other.cost)
-        if size not in worthy or size is worthy[0]:
+    def price_per_hour_saved(self, size: Size) -> float | None:
+        """The price of each hour that `size` saves over the next cheaper efficient size; None for the cheapest."""
+        efficient = sorted((other for other in self.measured if self.is_efficient(other)), key=lambda other: other.cost)
+        if size not in efficient or size is efficient[0]:
             return None
-        before = worthy[worthy.index(size) - 1]
+        before = efficient[efficient.index(size) - 1]
         return (size.cost - before.cost) / ((before.seconds - size.seconds) / 3600)
 
     def _verdict(self, size: Size, other: Size) -> str:
@@ -272,7 +271,10 @@ class Curve:
 
 
 def curve(times: Times, hourly: Callable[[int], float]) -> Curve:
-    """`hourly` is the price of an hour of a cluster with so many cores. Raises `ValueError` where nothing succeeded."""
+    """Build the curve. `hourly` is the price of an hour of a cluster with that many cores.
+
+    Raises `ValueError` where no repetition succeeded on any size.
+    """
     measured_times = {cores: tuple(seconds) for cores, seconds in sorted(times.items()) if seconds}
     if not measured_times:
         raise ValueError("no repetition succeeded on any size")

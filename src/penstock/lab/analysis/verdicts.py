@@ -1,9 +1,7 @@
-"""Medians, spreads and ratios of repeated measurements.
+"""Medians, spreads and ratios of repeated measurements, and comparisons of runs with the first of them.
 
-A ratio is always candidate over baseline: below 1 the candidate is faster. Its interval is a percentile bootstrap
-over the samples of each arm with a fixed seed, so the same samples always give the same report.
-
-Runs of one workload, set against the first of them.
+A ratio is candidate over baseline: below 1 the candidate is faster. Its interval is a percentile bootstrap over the
+samples of each arm with a fixed seed, so the same samples always give the same report.
 """
 
 from __future__ import annotations
@@ -20,7 +18,7 @@ from penstock.lab.analysis.samples import (
     SECONDS,
     Measure,
     failed_queries,
-    measured,
+    measures_by_name,
     natural,
 )
 from penstock.lab.records import Run
@@ -28,12 +26,12 @@ from penstock.lab.records import Run
 RESAMPLES = 2000
 CONFIDENCE = 0.95
 FEWEST = 3
-"""Samples of each arm below which no interval is given: two of each lie apart by chance in one case of three."""
+"""The fewest samples of each arm for an interval: two of each are separated by chance in one case of three."""
 
 
 @dataclass(frozen=True)
 class Spread:
-    """Of counted and successful repetitions only; in the unit of the samples, seconds where nothing else is said."""
+    """The spread of counted samples, in their unit."""
 
     count: int
     median: float
@@ -54,7 +52,7 @@ class Interval:
 
 @dataclass(frozen=True)
 class Ratio:
-    """Candidate over baseline. `interval` is None where an arm has too few samples: nothing is known of the noise."""
+    """Candidate over baseline. `interval` is None where an arm has too few samples, so that the noise is unknown."""
 
     name: str
     baseline: Spread
@@ -62,7 +60,7 @@ class Ratio:
     ratio: float
     interval: Interval | None
     unit: str = "s"
-    """What both sides are in; less is better. Empty for a mean over different units."""
+    """The unit of both sides, of which less is better; empty for a mean over different units."""
 
     @property
     def verdict(self) -> str:
@@ -74,7 +72,7 @@ class Ratio:
 
 
 def spread(seconds: Sequence[float]) -> Spread:
-    """Raises `ValueError` on an empty sequence: no sample is not a sample of zero."""
+    """The spread of the samples. Raises `ValueError` without any, since no sample is not zero."""
     if not seconds:
         raise ValueError("no samples")
     quartiles = statistics.quantiles(seconds, n=4, method="inclusive") if len(seconds) > 1 else [seconds[0]] * 3
@@ -96,13 +94,13 @@ def ratio_interval(baseline: Sequence[float], candidate: Sequence[float], *, see
 
 
 def ratio(name: str, baseline: Sequence[float], candidate: Sequence[float], unit: str = "s") -> Ratio:
-    """Raises `ValueError` where a side has no sample."""
+    """Candidate over baseline. Raises `ValueError` where a side has no sample."""
     before, after = spread(baseline), spread(candidate)
     return Ratio(name, before, after, after.median / before.median, ratio_interval(baseline, candidate), unit)
 
 
 _SAME_AMOUNT = 0.01
-"""Amounts that differ by less are the same work: compressed sizes vary a little with how rows fell into files."""
+"""The relative difference up to which amounts are equal: compressed sizes vary with the order of rows in files."""
 
 
 @dataclass(frozen=True)
@@ -110,28 +108,23 @@ class Comparison:
     baseline: Run
     candidate: Run
     total: Ratio
-    """Their sum in each round, but of what took place apart; the geometric mean where an amount is the basis."""
+    """The sum of the parts per round, without those apart; their geometric mean where an amount is the basis."""
     parts: tuple[Ratio, ...]
     only_in_one: tuple[str, ...]
-    """What one arm measured and another did not, or not with success; counted in no total."""
-
-
-def compare(baseline: Run, candidate: Run) -> Comparison:
-    """Raises `ValueError` when the two runs have nothing in common to compare."""
-    return compare_all((baseline, candidate))[0]
+    """Measures that not every run completed successfully; they are in no total."""
 
 
 def compare_all(runs: Sequence[Run]) -> list[Comparison]:
-    """Each run but the first against the first, by what all of them measured with success and on one basis.
+    """Compare each run with the first, by the measures that all of them completed successfully.
 
-    Raises `ValueError` where there is no such thing.
+    Raises `ValueError` where there is none.
     """
     baseline, *candidates = runs
-    by_run = [measured(run) for run in runs]
+    by_run = [measures_by_name(run) for run in runs]
     failed = {query for run in runs for query in failed_queries(run)}
     names = [name for name in by_run[0] if all(name in found for found in by_run) and name not in failed]
     if not names:
-        raise ValueError("nothing was measured with success in " + ("both runs" if len(runs) == 2 else "all runs"))
+        raise ValueError("no measure succeeded in " + ("both runs" if len(runs) == 2 else "all runs"))
     if baseline.of_kind("query"):
         names.sort(key=natural)
     bases = {name: basis([found[name] for found in by_run]) for name in names}
@@ -151,9 +144,9 @@ def compare_all(runs: Sequence[Run]) -> list[Comparison]:
 
 
 def basis(sides: Sequence[Measure]) -> str:
-    """Seconds where all did the same amount of work; else seconds for a fixed amount of it, where that is known.
+    """The basis of a comparison: seconds for the same amount of work, else seconds for a fixed amount, where known.
 
-    Work that went on for a set time is compared by what it did, and so are arms of different scales.
+    Work of fixed time is compared by its amount, and so are arms of different scales.
     """
     if not any(side.fixed_time for side in sides) and _same([side.bytes for side in sides]):
         return SECONDS
@@ -178,13 +171,17 @@ def _parts(bases: Mapping[str, str], before: Mapping[str, Measure], after: Mappi
 
 
 def _total(bases: Mapping[str, str], before: Mapping[str, Measure], after: Mapping[str, Measure]) -> Ratio:
-    whole = {name: unit for name, unit in bases.items() if not (before[name].apart or after[name].apart)}
-    bases = whole or bases
+    in_total = {
+        name: unit
+        for name, unit in bases.items()
+        if not (before[name].excluded_from_total or after[name].excluded_from_total)
+    }
+    bases = in_total or bases
     if len(bases) == 1:
         return _parts(bases, before, after)[0]
     rounds = _rounds(before, bases), _rounds(after, bases)
     if not all(rounds):
-        raise ValueError("no round of one run completed everything that both measured")
+        raise ValueError("one run has no round that completed every common measure")
     units = set(bases.values())
     name, over = ("total", math.fsum) if units == {SECONDS} else ("geometric mean", statistics.geometric_mean)
     totals_before, totals_after = ([over(costs) for costs in side] for side in rounds)
@@ -192,6 +189,6 @@ def _total(bases: Mapping[str, str], before: Mapping[str, Measure], after: Mappi
 
 
 def _rounds(measures: Mapping[str, Measure], bases: Mapping[str, str]) -> list[list[float]]:
-    """The costs of everything in each round that completed all of it."""
+    """The costs of all measures, for each round that completed all of them."""
     by_name = [measures[name].costs(unit) for name, unit in bases.items()]
     return [[costs[number] for costs in by_name] for number in by_name[0] if all(number in costs for costs in by_name)]

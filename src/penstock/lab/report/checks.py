@@ -1,4 +1,4 @@
-"""Sections of every report: what was validated and what failed, before any time; and the commands that reproduce it."""
+"""Sections of every report: failed checks and repetitions, which precede any time, and the commands to reproduce it."""
 
 from __future__ import annotations
 
@@ -6,43 +6,43 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from penstock import units
-from penstock.lab import analysis
+from penstock.lab.analysis.samples import all_passed, checks, failed_checks, is_warm_up, repetitions
 from penstock.lab.records import Description, Run, Sample
 from penstock.lab.report import render
 from penstock.lab.report.render import Command, Part, Section, Table
 
 _SHOWN = 12
-"""More rows than a screen's worth are folded away: all of them are right, or they were listed before."""
+"""The most rows that are not folded: rows beyond it have passed, or were listed among the failed checks."""
 
 
 def wrong(run: Run) -> list[Section]:
-    found = analysis.wrong_checks(run)
+    found = failed_checks(run)
     if not found:
         return []
-    rows = [(_when(sample), str(sample["name"]), f"✗ {sample.get('note') or 'wrong'}") for sample in found]
-    return [Section("Checks that are wrong", "", [Table(("repetition", "check", "found"), rows)], brief=True)]
+    rows = [(_when(sample), str(sample["name"]), f"✗ {sample.get('note') or 'failed'}") for sample in found]
+    return [Section("Failed checks", "", [Table(("repetition", "check", "finding"), rows)], brief=True)]
 
 
 def failed_repetitions(run: Run) -> list[Section]:
-    errors = analysis.repetitions(run).errors
+    errors = repetitions(run).errors
     if not errors:
         return []
     rows = [(str(repetition), f"✗ {error}") for repetition, error in sorted(errors.items())]
     return [
         Section(
-            "Repetitions that failed",
-            "They are part of no median.",
-            [Table(("repetition", "why"), rows)],
+            "Failed repetitions",
+            "They are excluded from every median.",
+            [Table(("repetition", "reason"), rows)],
             brief=True,
         )
     ]
 
 
 def failures(runs: Sequence[Run], names: Sequence[str]) -> list[Section]:
-    """Of several runs: which repetitions failed of what, each reason once."""
+    """The failed repetitions of several runs, grouped by reason."""
     rows = []
     for run, name in zip(runs, names, strict=True):
-        errors = analysis.repetitions(run).errors
+        errors = repetitions(run).errors
         for error in dict.fromkeys(errors.values()):
             which = [str(repetition) for repetition, why in sorted(errors.items()) if why == error]
             rows.append((name, ", ".join(which), f"✗ {error}"))
@@ -50,50 +50,53 @@ def failures(runs: Sequence[Run], names: Sequence[str]) -> list[Section]:
         return []
     return [
         Section(
-            "What failed",
-            "Repetitions that failed are part of no median.",
-            [Table(("run", "repetitions", "why"), rows)],
+            "Failures",
+            "Failed repetitions are excluded from every median.",
+            [Table(("run", "repetitions", "reason"), rows)],
             brief=True,
         )
     ]
 
 
 def checks_section(run: Run) -> list[Section]:
-    """A row per check: how often it was made, how often it was right, and what it last said."""
+    """A row per check: how often it ran, whether it always passed, and its last finding."""
     found: dict[str, list[Sample]] = {}
-    for sample in analysis.checks(run):
+    for sample in checks(run):
         found.setdefault(str(sample["name"]), []).append(sample)
     if not found:
         return []
     rows = []
     for name, samples in found.items():
         right = sum(bool(sample["right"]) for sample in samples)
-        verdict = "✓" if right == len(samples) else f"✗ {len(samples) - right} wrong"
+        verdict = "✓" if right == len(samples) else f"✗ {len(samples) - right} failed"
         rows.append((name, units.count(len(samples)), verdict, str(samples[-1].get("note") or "")))
     folded = units.plural(len(rows), "check") if len(rows) > _SHOWN else ""
-    table = Table(("check", "times", "right", "what it found last"), rows, numeric=frozenset({1}), folded=folded)
+    table = Table(("check", "times", "result", "last finding"), rows, numeric=frozenset({1}), folded=folded)
     return [Section("Checks", "", [table])]
 
 
-def doubts(runs: Sequence[Run], names: Sequence[str]) -> str:
-    """A sentence for each run whose times are not to be trusted as they stand; empty where there is none."""
+def warnings(runs: Sequence[Run], names: Sequence[str]) -> str:
+    """A sentence for each run with wrong results or failed repetitions; empty where there is none."""
     found = []
     for run, name in zip(runs, names, strict=True):
-        if not analysis.all_right(run):
+        if not all_passed(run):
             found.append(f"Results of {name} are wrong. ")
-        elif failed := analysis.repetitions(run).failed:
+        elif failed := repetitions(run).failed:
             found.append(f"{units.plural(failed, 'repetition')} of {name} failed. ")
     return "".join(found)
 
 
 def unfinished(runs: Sequence[Run]) -> str:
-    """A word before any figure where more of it may come; empty where all runs came to their end."""
+    """A word that precedes the headline while a run is unfinished; empty where all runs have ended."""
     return "Unfinished. " if any(run.outcome == "unfinished" for run in runs) else ""
 
 
 def _when(sample: Sample) -> str:
     repetition = sample.get("repetition")
-    return "preparation" if repetition is None else "warm-up" if analysis.warm_up(sample) else str(repetition)
+    return "preparation" if repetition is None else "warm-up" if is_warm_up(sample) else str(repetition)
+
+
+_KEPT = "This report can be generated again from the stored samples at any time."
 
 
 def reproduction(descriptions: Sequence[Description]) -> Section:
@@ -101,7 +104,9 @@ def reproduction(descriptions: Sequence[Description]) -> Section:
     parts: list[Part] = [Command("\n".join(commands))]
     parts.append(
         Table(
-            ("", *[description.arm for description in descriptions]) if len(descriptions) > 1 else ("what", "value"),
+            ("", *[description.arm for description in descriptions])
+            if len(descriptions) > 1
+            else ("property", "value"),
             [
                 (label, *values)
                 for label in _labels(descriptions)
@@ -118,24 +123,24 @@ def reproduction(descriptions: Sequence[Description]) -> Section:
         for description in descriptions
         if description.settings
     )
-    return Section("Run it again", "The raw samples are kept; this page can be made from them at any time.", parts)
+    return Section("Reproduce", _KEPT, parts)
 
 
 def differences(descriptions: Sequence[Description], names: Sequence[str]) -> Section:
-    """What the arms of a comparison have not in common: what explains a difference, and what should not be one."""
-    told = [_choices(description) for description in descriptions]
+    """The recorded properties in which the arms differ, whether they explain a result or are an accident."""
+    recorded = [_choices(description) for description in descriptions]
     rows = [
         (label, *values)
-        for label in dict.fromkeys(label for choices in told for label in choices)
-        if len(set(values := [choices.get(label, "") for choices in told])) > 1
+        for label in dict.fromkeys(label for choices in recorded for label in choices)
+        if len(set(values := [choices.get(label, "") for choices in recorded])) > 1
     ]
     if not rows:
-        return Section("What differs", "Nothing that was recorded: the same was measured again.")
-    return Section("What differs", "Of all that was recorded about the arms.", [Table(("", *names), rows)])
+        return Section("Differences", "No recorded property differs: the runs repeat one measurement.")
+    return Section("Differences", "Every recorded property in which the arms differ.", [Table(("", *names), rows)])
 
 
-def many(descriptions: Sequence[Description], outcomes: Sequence[str]) -> Section:
-    """As `section`, for more runs than a table has columns for: a row each, and what all of them have in common."""
+def reproduction_of_many(descriptions: Sequence[Description], outcomes: Sequence[str]) -> Section:
+    """`reproduction` for more runs than a table has columns for: a row each, and the properties of all."""
     facts: dict[str, list[str]] = {}
     for description in descriptions:
         for label, value in _facts(description).items():
@@ -147,11 +152,11 @@ def many(descriptions: Sequence[Description], outcomes: Sequence[str]) -> Sectio
     ]
     columns = ("run", "workload", "arm", "profile", "measured", "outcome")
     return Section(
-        "Run it again",
-        "The raw samples are kept; this page can be made from them at any time.",
+        "Reproduce",
+        _KEPT,
         [
             Command("\n".join(dict.fromkeys(description.command for description in descriptions))),
-            Table(("what", "value"), [(label, "; ".join(values)) for label, values in facts.items()]),
+            Table(("property", "value"), [(label, "; ".join(values)) for label, values in facts.items()]),
             Table(columns, runs, folded=units.plural(len(runs), "run")),
         ],
     )
@@ -175,7 +180,7 @@ def _choices(description: Description) -> dict[str, str]:
 
 
 def _layout(description: Description) -> Mapping[str, Any]:
-    """What the lake's store is made of, media among it."""
+    """The layout of the lake's store, including its media."""
     found: Mapping[str, Any] = (description.lake.get("store") or {}).get("layout") or {}
     return found
 
@@ -213,7 +218,7 @@ def _facts(description: Description) -> dict[str, str]:
 
 
 def cluster(size: Mapping[str, Any]) -> str:
-    """`driver 1 core 2.0 GiB; 1 executor of 2 cores 4.0 GiB`."""
+    """`driver 1 core, 2.0 GiB; 1 executor of 2 cores, 4.0 GiB`."""
     if not size:
         return ""
     driver, executor = size["driver"], size["executor"]
@@ -224,16 +229,16 @@ def cluster(size: Mapping[str, Any]) -> str:
     )
 
 
-def lake(told: Mapping[str, Any]) -> str:
+def lake(recorded: Mapping[str, Any]) -> str:
     """`ceph-erasure (ceph, Ceph 16.2.15, 2 gateways, 4+2)`."""
-    if not told:
+    if not recorded:
         return ""
-    store = told.get("store") or {}  # runs of older releases do not tell what their store was
-    gateways = 0 if store.get("software") == "HDFS" else len(told.get("endpoints", ()))
+    store = recorded.get("store") or {}  # runs of older releases did not record their store
+    gateways = 0 if store.get("software") == "HDFS" else len(recorded.get("endpoints", ()))
     parts = (
-        told.get("kind", ""),
+        recorded.get("kind", ""),
         " ".join(filter(None, (store.get("software"), store.get("version")))),
         units.plural(gateways, "gateway") if gateways else "",
         store.get("protection", ""),
     )
-    return f"{told['name']} ({', '.join(part for part in dict.fromkeys(parts) if part)})"
+    return f"{recorded['name']} ({', '.join(part for part in dict.fromkeys(parts) if part)})"

@@ -1,48 +1,49 @@
-"""The comparison of runs of one workload: two of them, or every arm against the first, and what each query read."""
+"""The comparison of two or more runs of one workload with the first, and the reads of each query."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from penstock import units
-from penstock.lab import analysis
-from penstock.lab.analysis import Comparison, Ratio, Reading, Spread
+from penstock.lab.analysis.resources import QueryReads, core_seconds, query_reads
+from penstock.lab.analysis.verdicts import FEWEST, Comparison, Ratio, Spread, compare_all
 from penstock.lab.records import Run
-from penstock.lab.report import checks, plots, reads, resources
-from penstock.lab.report.render import Document, KeyFigure, Part, Plot, Section, Table, title
+from penstock.lab.report import checks, reads, resources
+from penstock.lab.report.plots import measures as measure_plots
+from penstock.lab.report.plots import queries as query_plots
+from penstock.lab.report.render import Document, KeyFigure, Part, Plot, Section, Table, range_text, title
 
 _GAINS = (0.05, 0.40)
 _LOSS = 0.03
 
-_FIGURES: Mapping[str, tuple[Callable[[Reading], float | None], Callable[[float], str]]] = {
+_FIGURES: Mapping[str, tuple[Callable[[QueryReads], float | None], Callable[[float], str]]] = {
     "files": (lambda reading: reading.all_files, units.count),
     "in files": (lambda reading: reading.all_file_bytes, units.data),
     "GETs": (lambda reading: reading.gets, units.count),
     "read": (lambda reading: reading.bytes_read, units.data),
 }
 _NOTE = (
-    "Files are those that scans opened, after partition pruning and skipping, and “in files” is their size; GETs and "
-    "bytes read are those of driver and executors together while the query ran."
+    "“Files” are those that scans opened after partition pruning and skipping, and “in files” is their size. GETs and "
+    "bytes read are totals of driver and executors while the query ran."
 )
 
 
-def of_run(run: Run) -> list[Section]:
-    """Nothing where reads were not recorded."""
-    found = analysis.readings(run)
+def read_sections(run: Run) -> list[Section]:
+    """Reads per query of one run; empty where reads were not recorded."""
+    found = query_reads(run)
     if not found:
         return []
     rows = [(name, *_cells(reading)) for name, reading in _with_total(found).items()]
     table = Table(
         ("query", *_FIGURES), rows, _numbers(1, len(_FIGURES)), folded=units.plural(len(found), "query", "queries")
     )
-    return [Section("What each query read", _NOTE, [table]), *_index([run])]
+    return [Section("Reads per query", _NOTE, [table]), *_index([run])]
 
 
-def sections(runs: Sequence[Run], names: Sequence[str], found: Sequence[Comparison]) -> list[Section]:
-    """Each run but the first against the first, as `found` compares them; nothing where reads were not recorded."""
-    before, *others = (analysis.readings(run) for run in runs)
+def _reads(runs: Sequence[Run], names: Sequence[str], found: Sequence[Comparison]) -> list[Section]:
+    """Gains and reads of each run against the first; empty where reads were not recorded."""
+    before, *others = (query_reads(run) for run in runs)
     made: list[Section] = []
     for name, after, comparison in zip(names[1:], others, found, strict=True):
         both = [query for query in before if query in after]
@@ -59,8 +60,8 @@ def sections(runs: Sequence[Run], names: Sequence[str], found: Sequence[Comparis
     return [*made, *_index(runs)] if made else []
 
 
-def data(runs: Sequence[Run], names: Sequence[str]) -> dict[str, Any]:
-    """The numbers of each run by query, for the JSON form."""
+def _reads_data(runs: Sequence[Run], names: Sequence[str]) -> dict[str, Any]:
+    """The reads of each run by query, for JSON."""
     return {
         name: {
             query: {
@@ -69,7 +70,7 @@ def data(runs: Sequence[Run], names: Sequence[str]) -> dict[str, Any]:
                 "gets": reading.gets,
                 "bytes_read": reading.bytes_read,
             }
-            for query, reading in analysis.readings(run).items()
+            for query, reading in query_reads(run).items()
         }
         for run, name in zip(runs, names, strict=True)
     }
@@ -86,9 +87,8 @@ def _gains(baseline: str, candidate: str, parts: Iterable[Ratio]) -> Section:
         _counted(f"lost more than {_LOSS:.0%} beyond the noise", [part for part in lost if _surely_slower(part)])
     )
     note = (
-        f"{candidate} against {baseline}, by the medians of the queries' times. Beyond the noise is what the 95 % "
-        f"interval says; with fewer than {analysis.FEWEST} rounds of each, that every round was slower than any of the "
-        "other."
+        f"{candidate} against {baseline}, by median query time. A loss is beyond the noise where the 95 % interval is "
+        f"above 1, or, with fewer than {FEWEST} rounds of each, where every round was slower than all of the baseline."
     )
     return Section(
         f"Gains of {candidate}", note, [Table(("queries that", "how many", "which"), rows, frozenset({1}))], brief=True
@@ -98,16 +98,19 @@ def _gains(baseline: str, candidate: str, parts: Iterable[Ratio]) -> Section:
 def _surely_slower(part: Ratio) -> bool:
     if part.interval:
         return part.verdict == "slower"
-    # One round of each tells nothing of its noise.
+    # With a single round the noise is unknown.
     return min(part.baseline.count, part.candidate.count) > 1 and part.candidate.low > part.baseline.high
 
 
-def _counted(what: str, parts: Sequence[Ratio]) -> tuple[str, str, str]:
-    return what, str(len(parts)), ", ".join(f"{part.name} {(1 - part.ratio) * 100:+.0f} %" for part in parts)
+def _counted(change: str, parts: Sequence[Ratio]) -> tuple[str, str, str]:
+    return change, str(len(parts)), ", ".join(f"{part.name} {(1 - part.ratio) * 100:+.0f} %" for part in parts)
 
 
 def _side_by_side(
-    names: tuple[str, str], before: Mapping[str, Reading], after: Mapping[str, Reading], times: Mapping[str, Ratio]
+    names: tuple[str, str],
+    before: Mapping[str, QueryReads],
+    after: Mapping[str, QueryReads],
+    times: Mapping[str, Ratio],
 ) -> Section:
     whole_before, whole_after = _with_total(before), _with_total(after)
     rows = []
@@ -126,11 +129,11 @@ def _side_by_side(
         )
     columns = ("query", *_FIGURES, "seconds", "ratio", "tables")
     note = f"{names[0]} → {names[1]}. {_NOTE}"
-    return Section(f"What was read: {names[1]}", note, [Table(columns, rows, _numbers(1, len(_FIGURES) + 2)).filled()])
+    return Section(f"Reads: {names[1]}", note, [Table(columns, rows, _numbers(1, len(_FIGURES) + 2)).filled()])
 
 
-def _fewer(before: Reading, after: Reading) -> str:
-    """The tables of which another number of files was opened, the largest difference first."""
+def _fewer(before: QueryReads, after: QueryReads) -> str:
+    """The tables with a different number of opened files, by decreasing difference."""
     differences = [
         (count - after.files.get(table, 0), table, count)
         for table, count in before.files.items()
@@ -142,12 +145,12 @@ def _fewer(before: Reading, after: Reading) -> str:
     )
 
 
-def _with_total(found: Mapping[str, Reading]) -> dict[str, Reading]:
-    def total(figure: Callable[[Reading], float | None]) -> float | None:
+def _with_total(found: Mapping[str, QueryReads]) -> dict[str, QueryReads]:
+    def total(figure: Callable[[QueryReads], float | None]) -> float | None:
         values = [value for reading in found.values() if (value := figure(reading)) is not None]
         return sum(values) if len(values) == len(found) else None
 
-    whole = Reading(
+    whole = QueryReads(
         "total",
         files={"": sum(reading.all_files for reading in found.values())},
         file_bytes={"": sum(reading.all_file_bytes for reading in found.values())},
@@ -157,7 +160,7 @@ def _with_total(found: Mapping[str, Reading]) -> dict[str, Reading]:
     return {"total": whole, **found}
 
 
-def _cells(reading: Reading) -> tuple[str, ...]:
+def _cells(reading: QueryReads) -> tuple[str, ...]:
     values = ((figure(reading), shown) for figure, shown in _FIGURES.values())
     return tuple("" if value is None else shown(value) for value, shown in values)
 
@@ -167,7 +170,7 @@ def _numbers(first: int, many: int) -> frozenset[int]:
 
 
 def _index(runs: Sequence[Run]) -> list[Section]:
-    """What the skipping index cost to build, of the run that built it."""
+    """Build time of the skipping index, from the run that built it."""
     built = next((samples for run in runs if (samples := run.of_kind("index"))), [])
     if not built:
         return []
@@ -183,48 +186,72 @@ def _index(runs: Sequence[Run]) -> list[Section]:
     ]
     columns = ("table", "files", "built, s", "s per 1000 files", "refreshed, s")
     table = Table(columns, rows, _numbers(1, 4), folded=units.plural(len(built), "table"))
-    return [Section("Skipping index", "Refreshed with nothing changed since it was built.", [table])]
+    return [Section("Skipping index", "Time to build the index, and to refresh it while nothing had changed.", [table])]
 
 
 _CLEARLY_SLOWER = 1.1
 
+_OWN: dict[str, Callable[[Sequence[Run], Sequence[str]], list[Section]]] = {
+    "reads": reads.sections,
+    "terasort": reads.cache_sections,
+    "tpcds": reads.cache_sections,
+}
+"""Sections of workloads that compare more than times."""
 
-def document(baseline: Run, candidate: Run) -> Document:
-    """Raises `ValueError` when they have nothing in common."""
-    runs = (baseline, candidate)
-    found = analysis.compare(baseline, candidate)
-    names = arm_names(runs)
+
+def document(runs: Sequence[Run]) -> Document:
+    """The comparison of two or more runs with the first, the baseline.
+
+    Raises `ValueError` when the runs have nothing in common.
+    """
+    names, descriptions = arm_names(runs), [run.description for run in runs]
+    found = compare_all(runs)
+    arms = dict(zip(names[1:], found, strict=True))
+    one = found[0] if len(found) == 1 else None
+    warnings = checks.warnings(runs, names)
+    subject = f"{names[1]} against {names[0]}" if one else units.plural(len(runs), "arm")
+    own = _OWN.get(descriptions[0].workload)
     return Document(
-        kicker=f"Penstock lab · {title(baseline.description)} · {names[1]} against {names[0]}",
-        headline=f"{checks.doubts(runs, names)}{_headline(found, names)}",
-        good=not checks.doubts(runs, names),
-        key_figures=_key_figures(found, names),
+        kicker=f"Penstock lab · {title(descriptions[0])} · {subject}",
+        headline=warnings + (_headline(one, names) if one else _headline_of_arms(names[0], arms)),
+        good=not warnings,
+        key_figures=_key_figures(one, names) if one else _key_figures_of_arms(names[0], arms),
         sections=[
-            *(_ratio_section(found, names) if len(found.parts) > 1 else []),
-            _table_section(found, names),
+            *([*_ratio_section(one, names), _table_section(one, names)] if one else [_overview(names[0], arms)]),
             *checks.failures(runs, names),
-            *sections(runs, names, [found]),
+            *(own(runs, names) if own else []),
+            *_reads(runs, names, found),
+            *([] if one else _per_part(names[0], arms)),
             *resources.compared(dict(zip(names, runs, strict=True))),
-            checks.differences([run.description for run in runs], names),
-            checks.reproduction([run.description for run in runs]),
+            checks.differences(descriptions, names),
+            checks.reproduction(descriptions),
         ],
         data={
-            "baseline": baseline.description.id,
-            "candidate": candidate.description.id,
-            "total": ratio_data(found.total),
-            "parts": {part.name: ratio_data(part) for part in found.parts},
-            "only_in_one": list(found.only_in_one),
-            "reads": data(runs, names),
+            "baseline": descriptions[0].id,
+            "reads": _reads_data(runs, names),
+            **(
+                {"candidate": descriptions[1].id, **_comparison_data(one)}
+                if one
+                else {
+                    "arms": {
+                        name: {"run": arm.candidate.description.id, **_comparison_data(arm)}
+                        for name, arm in arms.items()
+                    }
+                }
+            ),
         },
     )
 
 
 def arm_names(runs: Sequence[Run]) -> list[str]:
-    """The arms' names; where two runs are of one arm, with the ends of the runs' ids, which `again` tells whole."""
+    """The names of the arms.
+
+    Where two runs are of one arm, the ends of the runs' ids are appended; "Reproduce" has the whole ids.
+    """
     ids = [run.description.id for run in runs]
     arms = [run.description.arm for run in runs]
-    told = [f"{arm} {run_id.rsplit('-', 1)[-1]}" for arm, run_id in zip(arms, ids, strict=True)]
-    return next((names for names in (arms, told) if len(set(names)) == len(names)), ids)
+    numbered = [f"{arm} {run_id.rsplit('-', 1)[-1]}" for arm, run_id in zip(arms, ids, strict=True)]
+    return next((names for names in (arms, numbered) if len(set(names)) == len(names)), ids)
 
 
 def interval(part: Ratio) -> str:
@@ -232,8 +259,24 @@ def interval(part: Ratio) -> str:
 
 
 def nouns(run: Run) -> tuple[str, str]:
-    """What the parts of a comparison are."""
+    """The singular and plural of a part of the comparison."""
     return ("query", "queries") if run.of_kind("query") else ("measure", "measures")
+
+
+def _pair_data(found: Comparison) -> dict[str, Any]:
+    return {"candidate": found.candidate.description.id, **_comparison_data(found)}
+
+
+def _arm_data(found: Comparison) -> dict[str, Any]:
+    return {"run": found.candidate.description.id, **_comparison_data(found)}
+
+
+def _comparison_data(found: Comparison) -> dict[str, Any]:
+    return {
+        "total": ratio_data(found.total),
+        "parts": {part.name: ratio_data(part) for part in found.parts},
+        "only_in_one": list(found.only_in_one),
+    }
 
 
 def ratio_data(part: Ratio) -> dict[str, object]:
@@ -254,7 +297,7 @@ def _headline(found: Comparison, names: Sequence[str]) -> str:
     alone = total in found.parts
     parts = f" for {total.name}" if alone else f" over {units.plural(len(found.parts), one, many)}"
     over = f" in the geometric mean{parts}" if total.name == "geometric mean" else parts
-    # A mean over several units says something as a ratio only.
+    # A mean over several units is meaningful only as a ratio.
     sides = (
         f": {cost(total.candidate.median, total)} against {cost(total.baseline.median, total)}" if total.unit else ""
     )
@@ -262,7 +305,7 @@ def _headline(found: Comparison, names: Sequence[str]) -> str:
         return f"No difference beyond the noise: {candidate} against {baseline}{over}{sides}."
     sentence = f"{units.capitalised(candidate)} took {units.number(total.ratio)}× the time of {baseline}{over}{sides}"
     if total.interval is None:
-        return f"{sentence}. With fewer than {analysis.FEWEST} rounds of each the noise is unknown."
+        return f"{sentence}. With fewer than {FEWEST} rounds of each the noise is unknown."
     if len(found.parts) == 1:
         return f"{sentence}."
     slower = [part.name for part in found.parts if part.verdict == "slower" and part.ratio > _CLEARLY_SLOWER]
@@ -271,26 +314,28 @@ def _headline(found: Comparison, names: Sequence[str]) -> str:
 
 
 def cost(value: float, part: Ratio) -> str:
-    """With its unit. A geometric mean over measures of different units has none."""
+    """Format a cost with its unit; a geometric mean over measures of different units has none."""
     if part.unit == "s":
         return units.seconds(value)
     return f"{units.number(value)} {part.unit}".strip()
 
 
 def _ratio_section(found: Comparison, names: Sequence[str]) -> list[Section]:
+    if len(found.parts) == 1:
+        return []
     one, _ = nouns(found.baseline)
     counts = _counts(found)
-    dots = plots.ratios(found.parts)
+    dots = query_plots.ratios(found.parts)
     parts: list[Part] = [Plot("ratios", dots, f"Ratio per {one}: {counts}.", height=80 + 17 * len(found.parts))]
-    note = f"{names[1]} over {names[0]}, medians with their 95 % bootstrap interval; left of 1 is faster. {counts}."
+    note = f"Medians, {names[1]} over {names[0]}, with the 95 % bootstrap interval; left of 1 is faster. {counts}."
     made = [Section(f"Ratio per {one}", note, parts)]
     if found.baseline.of_kind("query"):
         medians = {
             names[1]: {part.name: part.candidate.median for part in found.parts},
             names[0]: {part.name: part.baseline.median for part in found.parts},
         }
-        boxes = Plot("distribution", plots.distribution(medians), "Times of all queries, per arm.", height=250)
-        made.append(Section("Distribution", "A dot per query: its median time in each arm.", [boxes]))
+        boxes = Plot("distribution", query_plots.distribution(medians), "Times of all queries, per arm.", height=250)
+        made.append(Section("Distribution", "A dot per query, at its median time.", [boxes]))
     return made
 
 
@@ -300,7 +345,7 @@ def _counts(found: Comparison) -> str:
 
 
 def _table_section(found: Comparison, names: Sequence[str]) -> Section:
-    one, _ = nouns(found.baseline)
+    one, many = nouns(found.baseline)
     parts = found.parts if found.total in found.parts else (found.total, *found.parts)
     rows = [
         (
@@ -316,8 +361,12 @@ def _table_section(found: Comparison, names: Sequence[str]) -> Section:
     ]
     columns = (one, "unit", *names, "ratio", "95 % interval", "verdict")
     table = Table(columns, rows, numeric=frozenset({2, 3, 4, 5})).filled()
-    left_out = f"Left out, as only one side has them: {', '.join(found.only_in_one)}." if found.only_in_one else ""
-    return Section(f"Every {one}", left_out, [table], brief=True)
+    return Section(f"All {many}", _left_out(found), [table], brief=True)
+
+
+def _left_out(found: Comparison) -> str:
+    names = ", ".join(found.only_in_one)
+    return f"Left out, because not every arm completed them: {names}." if names else ""
 
 
 def _key_figures(found: Comparison, names: Sequence[str]) -> list[KeyFigure]:
@@ -325,116 +374,56 @@ def _key_figures(found: Comparison, names: Sequence[str]) -> list[KeyFigure]:
     detail = f"95 % interval {interval(total)}" if total.interval else total.verdict
     figures = [KeyFigure("Ratio", f"{units.number(total.ratio)}×", detail)]
     for name, side in zip(names, (total.baseline, total.candidate), strict=True):
-        ranged = f"{units.digits(side.low)}–{units.digits(side.high)}, " if side.count > 1 else ""
-        figures.append(KeyFigure(name, cost(side.median, total), f"{ranged}{units.plural(side.count, 'round')}"))
+        details = filter(None, (range_text(side), units.plural(side.count, "round")))
+        figures.append(KeyFigure(name, cost(side.median, total), ", ".join(details)))
     for name, run in zip(names, (found.baseline, found.candidate), strict=True):
-        if (cores := analysis.core_seconds(run)) is not None:
+        if (cores := core_seconds(run)) is not None:
             figures.append(KeyFigure(f"Core-seconds, {name}", units.number(cores), "drivers and executors"))
     return figures
 
 
-_OWN: dict[str, Callable[[Sequence[Run], Sequence[str]], list[Section]]] = {
-    "reads": reads.sections,
-    "terasort": reads.warmth_sections,
-    "tpcds": reads.warmth_sections,
-}
-"""Workloads that say more of their arms than how long each took."""
-
-
-@dataclass(frozen=True)
-class _Arm:
-    name: str
-    run: Run
-    against_first: Comparison
-
-
-def document_of_arms(runs: Sequence[Run]) -> Document:
-    """The first run is the baseline. Raises `ValueError` when the arms have nothing in common."""
-    names = arm_names(runs)
-    found = analysis.compare_all(runs)
-    arms = [_Arm(name, one.candidate, one) for name, one in zip(names[1:], found, strict=True)]
-    doubts = checks.doubts(runs, names)
-    return Document(
-        kicker=f"Penstock lab · {title(runs[0].description)} · {units.plural(len(runs), 'arm')}",
-        headline=f"{doubts}{_headline_of_arms(names[0], arms)}",
-        good=not doubts,
-        key_figures=_key_figures_of_arms(names[0], arms),
-        sections=[
-            _overview(names[0], runs[0], arms),
-            *(own(runs, names) if (own := _OWN.get(runs[0].description.workload)) else []),
-            *sections(runs, names, found),
-            *_per_part(names[0], arms),
-            *resources.compared(dict(zip(names, runs, strict=True))),
-            checks.differences([run.description for run in runs], names),
-            checks.reproduction([run.description for run in runs]),
-        ],
-        data={
-            "baseline": runs[0].description.id,
-            "reads": data(runs, names),
-            "arms": {
-                arm.name: {
-                    "run": arm.run.description.id,
-                    "total": ratio_data(arm.against_first.total),
-                    "parts": {part.name: ratio_data(part) for part in arm.against_first.parts},
-                    "only_in_one": list(arm.against_first.only_in_one),
-                }
-                for arm in arms
-            },
-        },
-    )
-
-
-def _headline_of_arms(baseline: str, arms: Sequence[_Arm]) -> str:
-    known = all(arm.against_first.total.interval for arm in arms)
-    noise = [arm.name for arm in arms if arm.against_first.total.verdict not in ("faster", "slower")]
+def _headline_of_arms(baseline: str, arms: Mapping[str, Comparison]) -> str:
+    known = all(arm.total.interval for arm in arms.values())
+    noise = [name for name, arm in arms.items() if arm.total.verdict not in ("faster", "slower")]
     if known and len(noise) == len(arms):
         return f"No arm differs from {baseline} beyond the noise."
-    same = f"; {units.some(noise)} {'is' if len(noise) == 1 else 'are'} within its noise" if known and noise else ""
-    unknown = "" if known else f"; with fewer than {analysis.FEWEST} rounds of each the noise is unknown"
-    faster = [arm for arm in arms if arm.against_first.total.ratio < 1 and not (known and arm.name in noise)]
+    same = f"; {units.some(noise)} {'is' if len(noise) == 1 else 'are'} within the noise" if known and noise else ""
+    unknown = "" if known else f"; with fewer than {FEWEST} rounds of each the noise is unknown"
+    ratios = {name: arm.total.ratio for name, arm in arms.items()}
+    faster = [name for name, ratio in ratios.items() if ratio < 1 and not (known and name in noise)]
     if not faster:
         return f"{units.capitalised(baseline)} is the fastest of {len(arms) + 1} arms{same}{unknown}."
-    best = min(faster, key=_ratio)
-    ratio = units.number(_ratio(best))
-    if best is min(arms, key=_ratio):
-        said = f"is the fastest of {len(arms) + 1} arms: {ratio}× the time of {baseline}"
+    best = min(faster, key=ratios.__getitem__)
+    ratio = units.number(ratios[best])
+    if best == min(ratios, key=ratios.__getitem__):
+        outcome = f"is the fastest of {len(arms) + 1} arms: {ratio}× the time of {baseline}"
     else:
-        said = f"is faster than {baseline}: {ratio}× its time"
-    return f"{units.capitalised(best.name)} {said}{same}{unknown}."
+        outcome = f"is faster than {baseline}: {ratio}× its time"
+    return f"{units.capitalised(best)} {outcome}{same}{unknown}."
 
 
-def _ratio(arm: _Arm) -> float:
-    return arm.against_first.total.ratio
-
-
-def _key_figures_of_arms(baseline: str, arms: Sequence[_Arm]) -> list[KeyFigure]:
-    first = arms[0].against_first.total
+def _key_figures_of_arms(baseline: str, arms: Mapping[str, Comparison]) -> list[KeyFigure]:
+    totals = {name: arm.total for name, arm in arms.items()}
+    first = next(iter(totals.values()))
     figures = [KeyFigure(baseline, cost(first.baseline.median, first), "the baseline")]
-    for arm in arms:
-        total = arm.against_first.total
+    for name, total in totals.items():
         detail = f"{units.number(total.ratio)}×, {total.verdict}"
-        figures.append(KeyFigure(arm.name, cost(total.candidate.median, total), detail))
+        figures.append(KeyFigure(name, cost(total.candidate.median, total), detail))
     return figures
 
 
-def _overview(baseline: str, first: Run, arms: Sequence[_Arm]) -> Section:
-    totals = [arm.against_first.total for arm in arms]
-    spreads: dict[str, Spread] = {baseline: totals[0].baseline}
-    spreads |= {arm.name: total.candidate for arm, total in zip(arms, totals, strict=True)}
-    unit = totals[0].unit
-    text = "; ".join(f"{name} {cost(found.median, totals[0])}" for name, found in spreads.items())
-    bars = plots.bars(spreads, "seconds" if unit == "s" else unit, lambda value: cost(value, totals[0]))
+def _overview(baseline: str, arms: Mapping[str, Comparison]) -> Section:
+    first = next(iter(arms.values()))
+    total, unit = first.total, first.total.unit
+    spreads: dict[str, Spread] = {baseline: total.baseline}
+    spreads |= {name: arm.total.candidate for name, arm in arms.items()}
+    text = "; ".join(f"{name} {cost(found.median, total)}" for name, found in spreads.items())
+    bars = measure_plots.bars(spreads, "seconds" if unit == "s" else unit, lambda value: cost(value, total))
     plot = Plot("arms", bars, f"{text}.", height=64 + 34 * len(spreads))
-    rows = [_row(baseline, first, spreads[baseline], ("", "", "baseline"))]
-    rows += [
-        _row(
-            arm.name,
-            arm.run,
-            total.candidate,
-            (units.number(total.ratio), interval(total), total.verdict),
-        )
-        for arm, total in zip(arms, totals, strict=True)
-    ]
+    rows = [_row(baseline, first.baseline, total.baseline, ("", "", "baseline"))]
+    for name, arm in arms.items():
+        verdict = (units.number(arm.total.ratio), interval(arm.total), arm.total.verdict)
+        rows.append(_row(name, arm.candidate, arm.total.candidate, verdict))
     columns = (
         "arm",
         "repetitions",
@@ -446,44 +435,42 @@ def _overview(baseline: str, first: Run, arms: Sequence[_Arm]) -> Section:
         "core-seconds",
     )
     table = Table(columns, rows, numeric=frozenset({1, 2, 3, 4, 5, 7})).filled()
-    note = f"Each arm over {baseline}: medians with their 95 % bootstrap interval. Below 1 is faster."
-    return Section("Arms", note, [plot, table], brief=True)
+    note = f"Ratios of medians to {baseline}, with their 95 % bootstrap interval. Below 1 is faster. {_left_out(first)}"
+    return Section("Arms", note.rstrip(), [plot, table], brief=True)
 
 
 def _row(name: str, run: Run, found: Spread, verdict: tuple[str, str, str]) -> tuple[str, ...]:
-    cores = analysis.core_seconds(run)
-    ranged = f"{units.digits(found.low)}–{units.digits(found.high)}" if found.count > 1 else ""
+    cores = core_seconds(run)
     costs = units.number(cores) if cores is not None else ""
-    return (name, str(found.count), units.digits(found.median), ranged, *verdict, costs)
+    return (name, str(found.count), units.digits(found.median), range_text(found), *verdict, costs)
 
 
-def _per_part(baseline: str, arms: Sequence[_Arm]) -> list[Section]:
-    names = list(dict.fromkeys(part.name for arm in arms for part in arm.against_first.parts))
-    if len(names) < 2:
+def _per_part(baseline: str, arms: Mapping[str, Comparison]) -> list[Section]:
+    by_arm = {name: {part.name: part for part in arm.parts} for name, arm in arms.items()}
+    before = {name: part for parts in by_arm.values() for name, part in parts.items()}
+    if len(before) < 2:
         return []
-    one, _ = nouns(arms[0].run)
-    by_arm = {arm.name: {part.name: part for part in arm.against_first.parts} for arm in arms}
-    before = {part.name: part for arm in arms for part in arm.against_first.parts}
+    one, many = nouns(next(iter(arms.values())).baseline)
     rows = [
         (
             name,
-            before[name].unit,
-            units.digits(before[name].baseline.median),
+            part.unit,
+            units.digits(part.baseline.median),
             *(
-                f"{units.digits(part.candidate.median)} ({units.number(part.ratio)}×)" if part else ""
-                for part in (parts.get(name) for parts in by_arm.values())
+                f"{units.digits(own.candidate.median)} ({units.number(own.ratio)}×)" if own else ""
+                for own in (parts.get(name) for parts in by_arm.values())
             ),
         )
-        for name in names
+        for name, part in before.items()
     ]
     columns = (one, "unit", baseline, *by_arm)
     table = Table(columns, rows, numeric=frozenset(range(2, len(columns))))
-    figure = plots.ratio_groups({arm.name: arm.against_first.parts for arm in arms})
+    figure = query_plots.ratio_groups({name: arm.parts for name, arm in arms.items()})
     text = "; ".join(
-        f"{arm.name}: {sum(part.verdict == 'faster' for part in arm.against_first.parts)} faster, "
-        f"{sum(part.verdict == 'slower' for part in arm.against_first.parts)} slower"
-        for arm in arms
+        f"{name}: {sum(part.verdict == 'faster' for part in arm.parts)} faster, "
+        f"{sum(part.verdict == 'slower' for part in arm.parts)} slower"
+        for name, arm in arms.items()
     )
-    plot = Plot("ratios", figure, f"{text}.", height=96 + (8 + 12 * len(arms)) * len(names))
-    note = f"Over {baseline}, with the 95 % bootstrap interval; left of 1 is faster."
-    return [Section(f"Ratio per {one}", note, [plot]), Section(f"Every {one}", "", [table])]
+    plot = Plot("ratios", figure, f"{text}.", height=96 + (8 + 12 * len(arms)) * len(before))
+    note = f"Ratios to {baseline}, with the 95 % bootstrap interval; left of 1 is faster."
+    return [Section(f"Ratio per {one}", note, [plot]), Section(f"All {many}", "", [table])]

@@ -1,4 +1,4 @@
-"""What runs cost for what they did, and what the store costs over its life."""
+"""The report on costs: price/performance of runs, and total cost of ownership of stores."""
 
 from __future__ import annotations
 
@@ -7,20 +7,22 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from penstock import units
-from penstock.lab import analysis
 from penstock.lab.analysis import cost
-from penstock.lab.analysis.cost import TB, Protection, Relative, RunCost, StoreCost, Work
+from penstock.lab.analysis.cost import TB, CompletedWork, Protection, Relative, RunCost, StoreCost
+from penstock.lab.analysis.verdicts import spread
 from penstock.lab.records import Run
-from penstock.lab.report import checks, comparison, plots, scaling
-from penstock.lab.report.render import Document, KeyFigure, Plot, Section, Table, title
+from penstock.lab.report import checks, comparison, scaling
+from penstock.lab.report.plots import base as base_plots
+from penstock.lab.report.render import Document, KeyFigure, Plot, Section, Table, range_text, title
 from penstock.prices import Prices
 
 
 @dataclass(frozen=True)
 class Question:
-    """What is to be priced. `protections` as many as runs say how the store of each run was protected.
+    """The options of a price report.
 
-    `capacity_bytes` is users' data the store is to hold; None where only runs are of interest.
+    With one protection per run, `protections` are those of the runs' stores, in order. `capacity_bytes` is the user
+    data that the store is to hold; None prices the runs alone.
     """
 
     prices: Prices
@@ -32,34 +34,39 @@ class Question:
 class _Priced:
     name: str
     run: Run
-    work: Work
+    work: CompletedWork
     cost: RunCost
 
 
-def document(runs: Sequence[Run], asked: Question) -> Document:
+def document(runs: Sequence[Run], question: Question) -> Document:
     """Raises `ValueError` where a run has no cluster, or completed no repetition."""
     names = _names(runs)
     priced = [
-        _Priced(name, run, cost.work(run), cost.run_cost(run, asked.prices))
+        _Priced(name, run, cost.completed_work(run), cost.run_cost(run, question.prices))
         for name, run in zip(names, runs, strict=True)
     ]
-    stores = _stores(asked)
-    doubts = checks.doubts(runs, names)
-    sections = [*_runs(priced, asked), *_capacity(priced, asked), *_scaling(runs, asked), *_ownership(stores, asked)]
+    stores = _stores(question)
+    warnings = checks.warnings(runs, names)
+    sections = [
+        *_runs(priced, question),
+        *_capacity(priced, question),
+        *_scaling(runs, question),
+        *_ownership(stores, question),
+    ]
     used = ["amortisation", "compute", "power", *(["storage", "media"] if stores else [])]
-    sections.append(scaling.sources(asked.prices, *used))
+    sections.append(scaling.sources(question.prices, *used))
     if runs:
         sections.append(checks.reproduction([run.description for run in runs]))
     return Document(
         kicker="Penstock lab · price/performance"
         + (f" · {title(runs[0].description)}" if runs and not _mixed(runs) else ""),
-        headline=doubts
+        headline=warnings
         + checks.unfinished(runs)
-        + " ".join([*_headline_of_runs(priced, asked.prices), *_headline_of_stores(stores, asked)]),
-        good=not doubts,
-        key_figures=[*_figures_of_runs(priced, asked.prices), *_figures_of_stores(stores, asked.prices)],
+        + " ".join([*_headline_of_runs(priced, question.prices), *_headline_of_stores(stores, question)]),
+        good=not warnings,
+        key_figures=[*_figures_of_runs(priced, question.prices), *_figures_of_stores(stores, question.prices)],
         sections=sections,
-        data=_data(priced, stores, asked),
+        data=_data(priced, stores, question),
     )
 
 
@@ -73,13 +80,13 @@ def _mixed(runs: Sequence[Run]) -> bool:
     return len({title(run.description) for run in runs}) > 1
 
 
-def _stores(asked: Question) -> list[StoreCost]:
-    if asked.capacity_bytes is None:
+def _stores(question: Question) -> list[StoreCost]:
+    if question.capacity_bytes is None:
         return []
-    different = list(dict.fromkeys(asked.protections))
+    different = list(dict.fromkeys(question.protections))
     return [
-        cost.store_cost(asked.prices, medium, kept, asked.capacity_bytes)
-        for medium in asked.prices.media.values()
+        cost.store_cost(question.prices, medium, kept, question.capacity_bytes)
+        for medium in question.prices.media.values()
         for kept in different
     ]
 
@@ -94,14 +101,16 @@ def _headline_of_runs(priced: Sequence[_Priced], prices: Prices) -> list[str]:
         return [f"A {best.work.unit} costs from {low} ({best.name}) to {high} ({dearest.name})."]
     name = units.capitalised(title(best.run.description))
     per_tb = f", {scaling.amount(best.cost.cost_per_tb, prices.currency)} per TB" if best.cost.cost_per_tb else ""
-    cost = f"{scaling.amount(best.cost.cost, prices.currency)} a {best.work.unit}{per_tb}"
+    cost = f"{scaling.amount(best.cost.cost, prices.currency)} per {best.work.unit}{per_tb}"
     if len(priced) == 1:
         return [f"{name} costs {cost}."]
     factor = dearest.cost.cost / best.cost.cost
-    return [f"{name} costs least with {best.name}: {cost}; with {dearest.name} it costs {units.number(factor)}×."]
+    return [
+        f"{name} costs least with {best.name}: {cost}; with {dearest.name} it costs {units.number(factor)}× as much."
+    ]
 
 
-def _headline_of_stores(stores: Sequence[StoreCost], asked: Question) -> list[str]:
+def _headline_of_stores(stores: Sequence[StoreCost], question: Question) -> list[str]:
     if not stores:
         return []
     cheapest = min(stores, key=lambda store: store.total_cost)
@@ -113,7 +122,7 @@ def _headline_of_stores(stores: Sequence[StoreCost], asked: Question) -> list[st
     return [
         f"{units.size(cheapest.capacity_bytes)} for {units.number(cheapest.years)} years cost least on "
         f"{cheapest.medium.title} with {cheapest.protection.name}: "
-        f"{scaling.amount(cheapest.total_cost, asked.prices.currency)}{''.join(against)}."
+        f"{scaling.amount(cheapest.total_cost, question.prices.currency)}{''.join(against)}."
     ]
 
 
@@ -121,9 +130,11 @@ def _figures_of_runs(priced: Sequence[_Priced], prices: Prices) -> list[KeyFigur
     if not priced:
         return []
     best = min(priced, key=lambda one: one.cost.cost)
-    figures = [KeyFigure(f"A {best.work.unit}", scaling.amount(best.cost.cost, prices.currency), best.name)]
+    figures = [KeyFigure(f"Cost per {best.work.unit}", scaling.amount(best.cost.cost, prices.currency), best.name)]
     if best.cost.cost_per_tb is not None and best.cost.gb_per_core_hour is not None:
-        figures.append(KeyFigure("A TB processed", scaling.amount(best.cost.cost_per_tb, prices.currency), best.name))
+        figures.append(
+            KeyFigure("Cost per TB processed", scaling.amount(best.cost.cost_per_tb, prices.currency), best.name)
+        )
         figures.append(KeyFigure("GB per core and hour", units.number(best.cost.gb_per_core_hour), best.name))
     return figures
 
@@ -131,7 +142,7 @@ def _figures_of_runs(priced: Sequence[_Priced], prices: Prices) -> list[KeyFigur
 def _figures_of_stores(stores: Sequence[StoreCost], prices: Prices) -> list[KeyFigure]:
     return [
         KeyFigure(
-            f"A usable TB a year, {store.protection.name}",
+            f"Cost per usable TB and year, {store.protection.name}",
             scaling.amount(store.cost_per_usable_tb_year, prices.currency),
             store.medium.title,
         )
@@ -139,19 +150,19 @@ def _figures_of_stores(stores: Sequence[StoreCost], prices: Prices) -> list[KeyF
     ]
 
 
-def _runs(priced: Sequence[_Priced], asked: Question) -> list[Section]:
+def _runs(priced: Sequence[_Priced], question: Question) -> list[Section]:
     if not priced:
         return []
-    currency = asked.prices.currency
+    currency = question.prices.currency
     rows = []
     for one in priced:
-        seconds = analysis.spread(one.work.seconds)
+        seconds = spread(one.work.seconds)
         rows.append(
             (
                 one.name,
                 units.count(one.cost.cores),
                 units.digits(seconds.median),
-                f"{units.digits(seconds.low)}–{units.digits(seconds.high)}" if seconds.count > 1 else "",
+                range_text(seconds),
                 units.number(one.cost.gb_per_core_hour) if one.cost.gb_per_core_hour else "",
                 scaling.digits(one.cost.cost),
                 scaling.digits(one.cost.cost_per_tb) if one.cost.cost_per_tb else "",
@@ -159,19 +170,19 @@ def _runs(priced: Sequence[_Priced], asked: Question) -> list[Section]:
         )
     unit = priced[0].work.unit
     columns = (
-        *("run", "cores", f"seconds a {unit}", "range", "GB per core and hour"),
-        *(f"{currency} a {unit}", f"{currency} per TB"),
+        *("run", "cores", f"seconds per {unit}", "range", "GB per core and hour"),
+        *(f"{currency} per {unit}", f"{currency} per TB"),
     )
     note = (
-        "The cost is that of the whole cluster, driver included, while the work went on; its start is not counted. "
+        "The cost covers the whole cluster, driver included, for the duration of the work, without its start. "
         "GB per core and hour is size / executor cores / seconds × 3600."
     )
-    return [Section("What the runs cost", note, [Table(columns, rows, numeric=frozenset(range(1, 7)))], brief=True)]
+    return [Section("Cost of the runs", note, [Table(columns, rows, numeric=frozenset(range(1, 7)))], brief=True)]
 
 
-def _capacity(priced: Sequence[_Priced], asked: Question) -> list[Section]:
-    """Red Hat's view: time and raw capacity only, where each run's protection was told."""
-    found = _relative(priced, asked)
+def _capacity(priced: Sequence[_Priced], question: Question) -> list[Section]:
+    """Time and raw capacity alone, as in Red Hat's comparison, where each run's protection is given."""
+    found = _relative(priced, question)
     rows = [
         (
             one.name,
@@ -181,12 +192,12 @@ def _capacity(priced: Sequence[_Priced], asked: Question) -> list[Section]:
             f"{units.number(against.capacity)}×",
             f"{units.number(against.price_performance)}×",
         )
-        for one, kept, against in zip(priced, asked.protections, found, strict=False)
+        for one, kept, against in zip(priced, question.protections, found, strict=False)
     ]
     columns = ("run", "protection", "raw capacity", "time", "price of capacity", "price × time")
     note = (
-        f"Against {priced[0].name}, with raw capacity as the stand-in for price, as Red Hat compared Ceph with HDFS: "
-        "below 1 the same work for less."
+        f"Relative to {priced[0].name}, with raw capacity in place of price, as in Red Hat's comparison of Ceph with "
+        "HDFS. Below 1 the same work costs less."
         if found
         else ""
     )
@@ -194,22 +205,22 @@ def _capacity(priced: Sequence[_Priced], asked: Question) -> list[Section]:
     return [Section("Time and raw capacity", note, [table], brief=True)] if found else []
 
 
-def _relative(priced: Sequence[_Priced], asked: Question) -> list[Relative]:
-    if len(priced) < 2 or len(priced) != len(asked.protections) or _mixed([one.run for one in priced]):
+def _relative(priced: Sequence[_Priced], question: Question) -> list[Relative]:
+    if len(priced) < 2 or len(priced) != len(question.protections) or _mixed([one.run for one in priced]):
         return []
-    return cost.relative([statistics.median(one.work.seconds) for one in priced], asked.protections)
+    return cost.relative([statistics.median(one.work.seconds) for one in priced], question.protections)
 
 
-def _scaling(runs: Sequence[Run], asked: Question) -> list[Section]:
-    if not runs or not cost.same_but_for_size(runs):
+def _scaling(runs: Sequence[Run], question: Question) -> list[Section]:
+    if not runs or not cost.differ_in_size_alone(runs):
         return []
-    return scaling.sections(cost.sizing(runs, asked.prices))
+    return scaling.sections(cost.sizing(runs, question.prices))
 
 
-def _ownership(stores: Sequence[StoreCost], asked: Question) -> list[Section]:
+def _ownership(stores: Sequence[StoreCost], question: Question) -> list[Section]:
     if not stores:
         return []
-    currency, storage = asked.prices.currency, asked.prices.storage
+    currency, storage = question.prices.currency, question.prices.storage
     names = [f"{store.medium.title}, {store.protection.name}" for store in stores]
     parts = {
         "drives": [store.drives_cost for store in stores],
@@ -222,7 +233,7 @@ def _ownership(stores: Sequence[StoreCost], asked: Question) -> list[Section]:
         return scaling.amount(value, currency)
 
     text = "; ".join(f"{name}: {write(store.total_cost)}" for name, store in zip(names, stores, strict=True))
-    figure = plots.stacked_costs(names, parts, currency, write)
+    figure = base_plots.stacked_costs(names, parts, currency, write)
     plot = Plot("ownership", figure, f"{text}.", height=110 + 38 * len(stores))
     whole = [
         (
@@ -236,10 +247,18 @@ def _ownership(stores: Sequence[StoreCost], asked: Question) -> list[Section]:
         )
         for store in stores
     ]
-    columns = ("media", "protection", "raw", "drives", "nodes", f"{currency} in all", f"{currency} a usable TB a year")
+    columns = (
+        "media",
+        "protection",
+        "raw",
+        "drives",
+        "nodes",
+        f"total, {currency}",
+        f"{currency} per usable TB and year",
+    )
     note = (
-        f"For {units.size(stores[0].capacity_bytes)} of users' data over {units.number(stores[0].years)} years, filled "
-        f"to {storage.fill_share:.0%}. No two copies or chunks share a node, so 4+2 needs six however little they hold."
+        f"For {units.size(stores[0].capacity_bytes)} of user data over {units.number(stores[0].years)} years, with "
+        f"drives filled to {storage.fill_share:.0%}. No two copies or chunks share a node, so 4+2 needs six nodes."
     )
     made_of = [(name, *(units.count(values[index]) for values in parts.values())) for index, name in enumerate(names)]
     return [
@@ -250,17 +269,18 @@ def _ownership(stores: Sequence[StoreCost], asked: Question) -> list[Section]:
             brief=True,
         ),
         Section(
-            "What it is made of",
-            f"In {currency}. Power is that of drives and nodes, times the site's PUE of {asked.prices.power.pue:g}.",
+            "Cost components",
+            f"In {currency}. Power is the consumption of drives and nodes, multiplied by the site's PUE of "
+            f"{question.prices.power.pue:g}.",
             [Table(("store", *parts), made_of, numeric=frozenset(range(1, 5)))],
         ),
     ]
 
 
-def _data(priced: Sequence[_Priced], stores: Sequence[StoreCost], asked: Question) -> dict[str, object]:
+def _data(priced: Sequence[_Priced], stores: Sequence[StoreCost], question: Question) -> dict[str, object]:
     return {
-        "currency": asked.prices.currency,
-        "prices_of": asked.prices.date,
+        "currency": question.prices.currency,
+        "prices_of": question.prices.date,
         "costs": [
             {
                 "run": one.run.description.id,
@@ -276,7 +296,7 @@ def _data(priced: Sequence[_Priced], stores: Sequence[StoreCost], asked: Questio
         ],
         "relative": [
             {"time": found.time, "capacity": found.capacity, "price_performance": found.price_performance}
-            for found in _relative(priced, asked)
+            for found in _relative(priced, question)
         ],
         "stores": [
             {
@@ -293,5 +313,5 @@ def _data(priced: Sequence[_Priced], stores: Sequence[StoreCost], asked: Questio
             }
             for store in stores
         ],
-        "prices": {key: found.value for key, found in asked.prices.sources.items()},
+        "prices": {key: found.value for key, found in question.prices.sources.items()},
     }

@@ -6,40 +6,55 @@ from collections import Counter
 from collections.abc import Sequence
 
 from penstock import units
-from penstock.lab import analysis
-from penstock.lab.analysis import Latency, Measure, Seconds
+from penstock.lab.analysis import samples
+from penstock.lab.analysis.latency import Latency, RateSeries, latencies, rate_series
+from penstock.lab.analysis.resources import core_seconds, core_seconds_per_gb, cores, main_measure, peak_memory, usage
+from penstock.lab.analysis.samples import (
+    GB,
+    Measure,
+    all_passed,
+    counted,
+    failed_checks,
+    gb_per_core_hour,
+    measures_by_name,
+    repetitions,
+    validation_counts,
+)
+from penstock.lab.analysis.verdicts import spread
 from penstock.lab.records import Run, Sample
-from penstock.lab.report import checks, plots, resources
-from penstock.lab.report.render import Document, KeyFigure, Part, Plot, Section, Table, title
+from penstock.lab.report import checks, resources
+from penstock.lab.report.plots import measures as measure_plots
+from penstock.lab.report.plots import series as series_plots
+from penstock.lab.report.plots.base import MB, Write
+from penstock.lab.report.render import Document, KeyFigure, Part, Plot, Section, Table, range_text, title
 
-_MB = 1e6
 _FOR_A_BOX = 3
-"""Repetitions from which on a box says more than a range."""
+"""The fewest repetitions for which a box shows more than a range."""
 
 
 def throughput(measure: Measure) -> float:
     """Bytes per second, or operations per second where no bytes are moved; 0 where neither is known."""
     rates = measure.bytes_per_second if measure.bytes else measure.operations_per_second
-    return analysis.spread(rates).median
+    return spread(rates).median
 
 
 def achieved(measure: Measure) -> str:
-    """`87.3 MB/s` or `1 240 operations/s`; nothing where neither is known."""
+    """`87.3 MB/s` or `1 240 operations/s`; empty where neither is known."""
     if measure.bytes:
         return units.rate(throughput(measure))
     return units.operations(throughput(measure)) if measure.operations else ""
 
 
 def _requests(measure: Measure) -> str:
-    """Operations per second, beside the bytes: of small objects they are the limit."""
+    """Operations per second, which are the limit for small objects."""
     if not measure.operations:
         return ""
-    rate = analysis.spread(measure.operations_per_second).median
+    rate = spread(measure.operations_per_second).median
     return units.count(rate) if rate >= 100 else units.number(rate)
 
 
-def told(measure: Measure) -> str:
-    """`12.3 s (1.07 GB, 87.3 MB/s)`; of work for a set time first what it achieved."""
+def result_text(measure: Measure) -> str:
+    """`12.3 s (1.07 GB, 87.3 MB/s)`; for work of fixed time, the rate precedes the time."""
     if measure.fixed_time and achieved(measure):
         requests = f" ({_requests(measure)} operations/s)" if measure.bytes and measure.operations else ""
         return f"{achieved(measure)}{requests} over {units.seconds(measure.median)}"
@@ -48,7 +63,7 @@ def told(measure: Measure) -> str:
 
 
 def key_figure(measure: Measure) -> KeyFigure:
-    times = analysis.spread(measure.seconds)
+    times = spread(measure.seconds)
     if measure.fixed_time and achieved(measure):
         return KeyFigure(measure.name, achieved(measure), f"over {units.seconds(times.median)}")
     if measure.clients and achieved(measure):
@@ -60,7 +75,7 @@ def key_figure(measure: Measure) -> KeyFigure:
 
 
 def by_clients(found: Sequence[Measure]) -> dict[str, dict[int, Measure]]:
-    """Series of one kind of work against the number of clients; only those measured with more than one number."""
+    """Measures by series and number of clients, for the series with more than one number of clients."""
     series: dict[str, dict[int, Measure]] = {}
     for measure in found:
         if measure.clients and throughput(measure):
@@ -69,7 +84,7 @@ def by_clients(found: Sequence[Measure]) -> dict[str, dict[int, Measure]]:
 
 
 def work_sections(found: Sequence[Measure], cores: int, core_seconds_per_gb: dict[str, float | None]) -> list[Section]:
-    """The plots, then the table; nothing for a run that measured nothing. `cores` are the executors', 0 if unknown."""
+    """Plots and table; empty for a run without measures. `cores` are those of the executors, 0 if unknown."""
     if not found:
         return []
     table = _table(found, cores, core_seconds_per_gb)
@@ -77,41 +92,41 @@ def work_sections(found: Sequence[Measure], cores: int, core_seconds_per_gb: dic
     made = [_curve_section(curves)] if curves else []
     if not curves:
         made += _time_sections(found)
-    return [*made, Section("Every measure", "1 GB is 10⁹ bytes.", [table], brief=True)]
+    return [*made, Section("All measures", "1 GB is 10⁹ bytes.", [table], brief=True)]
 
 
 def _time_sections(found: Sequence[Measure]) -> list[Section]:
     timed = {measure.name: measure.seconds for measure in found if not measure.fixed_time}
-    moved = {m.name: [rate / _MB for rate in m.bytes_per_second] for m in found if m.fixed_time and m.bytes}
+    moved = {m.name: [rate / MB for rate in m.bytes_per_second] for m in found if m.fixed_time and m.bytes}
     others = {m.name: m.operations_per_second for m in found if m.fixed_time and not m.bytes and m.operations}
     parts = [
         *_plots("times", timed, "seconds", units.seconds),
-        *_plots("throughput", moved, "MB/s", lambda value: units.rate(value * _MB)),
+        *_plots("throughput", moved, "MB/s", lambda value: units.rate(value * MB)),
         *_plots("operations", others, "operations/s", units.operations),
     ]
     note = "Medians of the repetitions; the whiskers are their range." if _repeated(found) else ""
     if any(len(measure.works) >= _FOR_A_BOX for measure in found):
-        note += " Below, every repetition against the median of its measure."
+        note += " The boxes show every repetition relative to the median of its measure."
     return [Section("Time per measure" if timed else "Throughput", note, parts)]
 
 
-def _plots(name: str, values: dict[str, list[float]], unit: str, write: plots.Write) -> list[Part]:
+def _plots(name: str, values: dict[str, list[float]], unit: str, write: Write) -> list[Part]:
     if not values:
         return []
-    spreads = {measure: analysis.spread(found) for measure, found in values.items()}
+    spreads = {measure: spread(found) for measure, found in values.items()}
     text = "; ".join(f"{measure} {write(found.median)}" for measure, found in spreads.items()) + "."
     height = 64 + 34 * len(values)
-    made: list[Part] = [Plot(f"{name}-bars", plots.bars(spreads, unit, write), text, height=height)]
+    made: list[Part] = [Plot(f"{name}-bars", measure_plots.bars(spreads, unit, write), text, height=height)]
     if max(found.count for found in spreads.values()) >= _FOR_A_BOX:
         ranges = "; ".join(f"{measure} {write(s.low)} to {write(s.high)}" for measure, s in spreads.items())
-        boxes = plots.deviations(values, write)
+        boxes = measure_plots.deviations(values, write)
         made.append(Plot(f"{name}-boxes", boxes, f"Every repetition. {ranges}.", height=64 + 44 * len(values)))
     return made
 
 
 def _curve_section(curves: dict[str, dict[int, Measure]]) -> Section:
     moves_bytes = all(measure.bytes for curve in curves.values() for measure in curve.values())
-    scale, unit = (_MB, "MB/s") if moves_bytes else (1, "operations/s")
+    scale, unit = (MB, "MB/s") if moves_bytes else (1, "operations/s")
 
     def write(value: float) -> str:
         return units.rate(value * scale) if moves_bytes else units.operations(value)
@@ -121,15 +136,14 @@ def _curve_section(curves: dict[str, dict[int, Measure]]) -> Section:
         return [rate / scale for rate in found]
 
     series = {
-        name: {clients: analysis.spread(rates(measure)) for clients, measure in curve.items()}
-        for name, curve in curves.items()
+        name: {clients: spread(rates(measure)) for clients, measure in curve.items()} for name, curve in curves.items()
     }
     text = "; ".join(
         f"{name}: " + ", ".join(f"{write(found.median)} with {clients}" for clients, found in curve.items())
         for name, curve in series.items()
     )
-    plot = Plot("clients", plots.curves(series, "clients", unit, write), f"{text}.", height=360)
-    note = "All clients together; "
+    plot = Plot("clients", measure_plots.curves(series, "clients", unit, write), f"{text}.", height=360)
+    note = "Rates are totals of all clients; "
     note += "; ".join(
         f"{name} is highest with {units.plural(max(curve, key=lambda clients: curve[clients].median), 'client')}"
         for name, curve in series.items()
@@ -139,16 +153,15 @@ def _curve_section(curves: dict[str, dict[int, Measure]]) -> Section:
 
 def _table(found: Sequence[Measure], cores: int, core_seconds_per_gb: dict[str, float | None]) -> Table:
     def row(measure: Measure) -> dict[str, str]:
-        times = analysis.spread(measure.seconds)
-        many = times.count > 1
+        times = spread(measure.seconds)
         per_gb = core_seconds_per_gb.get(measure.name)
         on = measure.cores or cores
-        price = analysis.gb_per_core_hour(measure.bytes, times.median, on) if on and measure.bytes else 0
+        price = gb_per_core_hour(measure.bytes, times.median, on) if on and measure.bytes else 0
         return {
             "measure": measure.name,
-            "times": units.count(times.count) if many else "",
+            "times": units.count(times.count) if times.count > 1 else "",
             "median, s" if _repeated(found) else "seconds": units.digits(times.median),
-            "range, s": f"{units.digits(times.low)}–{units.digits(times.high)}" if many else "",
+            "range, s": range_text(times),
             "data": units.data(measure.bytes) if measure.bytes else "",
             "rows": units.count(measure.rows) if measure.rows else "",
             "operations": units.count(measure.operations) if measure.operations else "",
@@ -172,8 +185,8 @@ def _repeated(found: Sequence[Measure]) -> bool:
 _SERIES_IN_ONE_PLOT = 3
 
 
-def over_time(found: Sequence[Seconds]) -> list[Section]:
-    """The lines of what moves bytes, those of what does not, and the fastest, median and slowest second of each."""
+def over_time(found: Sequence[RateSeries]) -> list[Section]:
+    """Series that move bytes, then those that do not, and the slowest, median and fastest second of each."""
     lines = [line for line in found if any(line.amounts)]
     if not lines:
         return []
@@ -185,8 +198,8 @@ def over_time(found: Sequence[Seconds]) -> list[Section]:
             together = names[start : start + _SERIES_IN_ONE_PLOT]
             shown = [line for line in alike if line.series in together]
             name = f"over-time-{'bytes' if moves_bytes else 'operations'}-{start}"
-            text = "; ".join(_told(line) for line in shown)
-            parts.append(Plot(name, plots.over_time(shown), f"{text}.", height=260))
+            text = "; ".join(_line_text(line) for line in shown)
+            parts.append(Plot(name, series_plots.over_time(shown), f"{text}.", height=260))
     rows = [
         (
             line.series,
@@ -200,7 +213,8 @@ def over_time(found: Sequence[Seconds]) -> list[Section]:
     columns = ("series", "repetition", "seconds", "slowest second", "median second", "fastest second")
     table = [Table(columns, rows, numeric=frozenset({1, 2, 3, 4, 5}))] if rows else []
     note = (
-        "What was done in each second. Slowest, median and fastest are of whole seconds: not the first, not the last."
+        "Work done in each second. The slowest, median and fastest second exclude the first and the last, which are "
+        "partial."
     )
     return [Section("Throughput over time", note, [*parts, *table])]
 
@@ -208,31 +222,28 @@ def over_time(found: Sequence[Seconds]) -> list[Section]:
 def latency(found: Sequence[Latency]) -> list[Section]:
     if not found:
         return []
-    asked = list(dict.fromkeys(percentile.percent for line in found for percentile in line.percentiles))
+    percents = list(dict.fromkeys(percentile.percent for line in found for percentile in line.percentiles))
     rows = []
     for line in found:
         values = {percentile.percent: units.latency(percentile.value) for percentile in line.percentiles}
-        told = [values.get(percent, "") for percent in asked]
-        rows.append((line.name, plots.phase(line.phase), units.count(line.count), *told, units.latency(line.maximum)))
-    columns = ("operation", "latency", "requests", *(f"{percent:g} %" for percent in asked), "slowest")
+        known = (values.get(percent, "") for percent in percents)
+        phase = series_plots.phase(line.phase)
+        rows.append((line.name, phase, units.count(line.count), *known, units.latency(line.maximum)))
+    columns = ("operation", "latency", "requests", *(f"{percent:g} %" for percent in percents), "maximum")
     table = Table(columns, rows, numeric=frozenset(range(2, len(columns))))
     text = "; ".join(
-        f"{line.name} {plots.phase(line.phase)}: "
+        f"{line.name} {series_plots.phase(line.phase)}: "
         + ", ".join(f"{p.percent:g} % within {units.latency(p.value)}" for p in line.percentiles)
         for line in found
     )
     error = max(line.error for line in found)
-    note = "From sending a request. Each figure is the upper bound of its histogram bucket: the truth is at or below it"
-    note += f", by {_percent(error)} at the most." if error else "."
-    plot = Plot("latency", plots.percentiles(found), f"{text}.", height=380)
+    note = "Time from sending a request. Each figure is the upper bound of its histogram bucket"
+    note += f", which exceeds the true value by at most {resources.percent(error)}." if error else "."
+    plot = Plot("latency", series_plots.percentiles(found), f"{text}.", height=380)
     return [Section("Latency", note, [plot, table], brief=True)]
 
 
-def _percent(share: float) -> str:
-    return f"{share * 100:.{0 if share >= 0.1 else 1}f} %"
-
-
-def _told(line: Seconds) -> str:
+def _line_text(line: RateSeries) -> str:
     extremes = line.extremes
     if extremes is None:
         return f"{line.series}: {units.plural(len(line.amounts), 'second')}"
@@ -242,23 +253,23 @@ def _told(line: Seconds) -> str:
     )
 
 
-def _rate(line: Seconds, amount: float) -> str:
+def _rate(line: RateSeries, amount: float) -> str:
     return units.rate(amount) if line.moves_bytes else units.operations(amount)
 
 
 BUSY_SHARE = 0.8
-"""Of its own ceiling: above, the generator and not the store may be what was measured."""
+"""The share of the generator's own ceiling above which the generator may be the limit instead of the store."""
 
 
 def load_sections(run: Run) -> list[Section]:
-    """Nothing for a workload that has no generator."""
+    """Errors and the generator's load; empty for a workload without a generator."""
     return [*_errors(run), *_generator(run)]
 
 
 def _errors(run: Run) -> list[Section]:
     counts: dict[str, Counter[str]] = {}
     first: dict[tuple[str, str], str] = {}
-    for sample in analysis.counted(run, "errors"):
+    for sample in counted(run, "errors"):
         name = str(sample["name"])
         counts.setdefault(name, Counter()).update(sample["errors"])
         for kind, text in (sample.get("first") or {}).items():
@@ -270,19 +281,19 @@ def _errors(run: Run) -> list[Section]:
     ]
     if not rows:
         return []
-    columns = ("operation", "error", "times", "the first")
-    note = "Requests that failed are in no throughput and in no latency."
+    columns = ("operation", "error", "count", "first message")
+    note = "Failed requests are excluded from throughput and latency."
     return [Section("Errors", note, [Table(columns, rows, numeric=frozenset({2}))], brief=True)]
 
 
 def _generator(run: Run) -> list[Section]:
     shares: dict[str, list[float]] = {}
-    for sample in analysis.counted(run, "measure"):
+    for sample in counted(run, "measure"):
         if sample.get("of_ceiling") is not None:
             shares.setdefault(str(sample["name"]), []).append(float(sample["of_ceiling"]))
     spent = [
         sample["core_seconds"] / sample["operations"] * 1e6
-        for sample in analysis.counted(run, "generator")
+        for sample in counted(run, "generator")
         if sample["operations"]
     ]
     if not shares:
@@ -290,18 +301,18 @@ def _generator(run: Run) -> list[Section]:
     ceilings = {str(sample["name"]): sample for sample in run.of_kind("ceiling")}
     rows = []
     for name, found in shares.items():
-        share = analysis.spread(found).median
+        share = spread(found).median
         verdict = "✗ the generator may be the limit" if share > BUSY_SHARE else "✓"
         rows.append((name, *_ceiling(ceilings.get(name)), f"{share * 100:.0f} %", verdict))
-    note = "The generator's own ceiling was measured against a store that does nothing."
+    note = "The ceiling is the limit of the generator itself, measured against a store that does no work."
     if spent:
-        note += f" It took {units.count(analysis.spread(spent).median)} µs of a core per request."
-    columns = ("operation", "ceiling, operations/s", "ceiling", "reached of it", "limited by the store")
-    return [Section("The generator", note, [Table(columns, rows, numeric=frozenset({1, 2, 3}))], brief=True)]
+        note += f" The generator spent {units.count(spread(spent).median)} µs of a core per request."
+    columns = ("operation", "ceiling, operations/s", "ceiling", "share of ceiling", "limited by the store")
+    return [Section("Load generator", note, [Table(columns, rows, numeric=frozenset({1, 2, 3}))], brief=True)]
 
 
 def _ceiling(sample: Sample | None) -> tuple[str, str]:
-    """What the generator did by itself, in operations and in bytes per second."""
+    """The generator's ceiling, in operations and in bytes per second."""
     if sample is None:
         return "", ""
     moved = float(sample["bytes_per_second"])
@@ -309,28 +320,28 @@ def _ceiling(sample: Sample | None) -> tuple[str, str]:
 
 
 _PROMINENT = 4
-"""So many measures are told one by one; of more, the longest."""
+"""The most measures that the headline and the key figures list; of more, they have the longest."""
 
 
 def document(run: Run) -> Document:
-    found = list(analysis.measured(run).values())
-    repetitions = analysis.repetitions(run)
-    per_gb = {measure.name: analysis.core_seconds_per_gb(run, measure) for measure in found}
+    found = list(measures_by_name(run).values())
+    ended = repetitions(run)
+    per_gb = {measure.name: core_seconds_per_gb(run, measure) for measure in found}
     return Document(
         kicker=f"Penstock lab · {title(run.description)} · {run.description.arm}",
         headline=_headline(run, found),
-        good=analysis.all_right(run) and not repetitions.failed and run.outcome in ("ok", "unfinished"),
+        good=all_passed(run) and not ended.failed and run.outcome in ("ok", "unfinished"),
         key_figures=_key_figures(run, found),
         sections=[
             *checks.wrong(run),
             *checks.failed_repetitions(run),
-            *work_sections(found, analysis.cores(run), per_gb),
-            *over_time(analysis.seconds(run)),
-            *latency(analysis.latencies(run)),
+            *work_sections(found, cores(run), per_gb),
+            *over_time(rate_series(run)),
+            *latency(latencies(run)),
             *checks.checks_section(run),
             *load_sections(run),
             *resources.resource_sections(run),
-            *resources.surroundings_sections(run),
+            *resources.machine_sections(run),
             checks.reproduction([run.description]),
         ],
         data=_data(run, found),
@@ -338,25 +349,25 @@ def document(run: Run) -> Document:
 
 
 def _headline(run: Run, found: list[Measure]) -> str:
-    cores = analysis.cores(run)
-    where = f" on {units.plural(cores, 'core')}" if cores else ""
+    count = cores(run)
+    where = f" on {units.plural(count, 'core')}" if count else ""
     sentence = f"{units.capitalised(title(run.description))}{where}: {_did(found)}"
-    repetitions = analysis.repetitions(run)
-    if wrong := analysis.wrong_checks(run):
+    ended = repetitions(run)
+    if wrong := failed_checks(run):
         names = list(dict.fromkeys(str(sample["name"]) for sample in wrong))
-        return f"{units.plural(len(wrong), 'check is', 'checks are')} wrong: {units.some(names)}. {sentence}."
-    if repetitions.failed:
-        whole = repetitions.succeeded + repetitions.failed
-        return f"{repetitions.failed} of {units.plural(whole, 'repetition')} failed. {sentence}."
+        return f"{units.plural(len(wrong), 'check')} failed: {units.some(names)}. {sentence}."
+    if ended.failed:
+        whole = ended.succeeded + ended.failed
+        return f"{ended.failed} of {units.plural(whole, 'repetition')} failed. {sentence}."
     if run.outcome == "unfinished":
         return f"Unfinished. {sentence}."
     if run.outcome != "ok":
-        return f"It ended as “{run.outcome}”. {sentence}."
-    made = analysis.verdicts(run).made
+        return f"The run ended as “{run.outcome}”. {sentence}."
+    made = validation_counts(run).made
     if not made:
         return f"{sentence}; nothing was checked."
-    all_of_them = {1: "the check is", 2: "both checks are"}.get(made, f"all {units.count(made)} checks are")
-    return f"{sentence}; {all_of_them} right."
+    all_of_them = {1: "the check", 2: "both checks"}.get(made, f"all {units.count(made)} checks")
+    return f"{sentence}; {all_of_them} passed."
 
 
 def _did(found: list[Measure]) -> str:
@@ -371,23 +382,23 @@ def _did(found: list[Measure]) -> str:
     if len(found) > _PROMINENT:
         longest = max(found, key=lambda measure: measure.median)
         whole = sum(measure.median for measure in found)
-        return f"{len(found)} measures in {units.seconds(whole)}, the longest {longest.name} {told(longest)}"
-    return ", ".join(f"{measure.name}{' at' if measure.fixed_time else ''} {told(measure)}" for measure in found)
+        return f"{len(found)} measures in {units.seconds(whole)}, the longest {longest.name} {result_text(longest)}"
+    return ", ".join(f"{measure.name}{' at' if measure.fixed_time else ''} {result_text(measure)}" for measure in found)
 
 
 def _key_figures(run: Run, found: list[Measure]) -> list[KeyFigure]:
     figures = [key_figure(measure) for measure in _prominent(found)]
-    if main := analysis.main_measure(run, found):
+    if main := main_measure(run, found):
         figures += _price(run, main)
-    if (cores := analysis.core_seconds(run)) is not None:
-        figures.append(KeyFigure("Core-seconds", units.number(cores), "drivers and executors, per repetition"))
-    if store := analysis.usage(run, "store_core_seconds"):
-        median = analysis.spread(store).median
+    if (spent := core_seconds(run)) is not None:
+        figures.append(KeyFigure("Core-seconds", units.number(spent), "drivers and executors, per repetition"))
+    if store := usage(run, "store_core_seconds"):
+        median = spread(store).median
         figures.append(KeyFigure("Core-seconds of the store", units.number(median), "per repetition"))
-    if (peak := analysis.peak_memory(run)) is not None:
+    if (peak := peak_memory(run)) is not None:
         figures.append(KeyFigure("Peak memory", units.size(peak), "driver and executors"))
-    if (verdicts := analysis.verdicts(run)).made:
-        figures.append(KeyFigure("Checks right", f"{verdicts.right} of {verdicts.made}"))
+    if (checked := validation_counts(run)).made:
+        figures.append(KeyFigure("Checks passed", f"{checked.right} of {checked.made}"))
     return figures
 
 
@@ -400,19 +411,19 @@ def _prominent(found: list[Measure]) -> list[Measure]:
 
 def _price(run: Run, main: Measure) -> list[KeyFigure]:
     figures = []
-    if cores := main.cores or analysis.cores(run):
-        rate = analysis.gb_per_core_hour(main.bytes, main.median, cores)
+    if count := main.cores or cores(run):
+        rate = gb_per_core_hour(main.bytes, main.median, count)
         figures.append(KeyFigure("GB per core and hour", units.number(rate), main.name))
-    if (own := analysis.core_seconds_per_gb(run, main)) is not None:
+    if (own := core_seconds_per_gb(run, main)) is not None:
         figures.append(KeyFigure("Core-seconds per GB", units.number(own), main.name))
-    elif (whole := analysis.core_seconds(run)) is not None:
-        per_gb = whole / main.bytes * analysis.GB
+    elif (whole := core_seconds(run)) is not None:
+        per_gb = whole / main.bytes * GB
         figures.append(KeyFigure("Core-seconds per GB", units.number(per_gb), f"all applications, GB of {main.name}"))
     return figures
 
 
 def _data(run: Run, found: list[Measure]) -> dict[str, object]:
-    repetitions, wrong = analysis.repetitions(run), analysis.wrong_checks(run)
+    ended, wrong = repetitions(run), failed_checks(run)
     return {
         "measures": {
             measure.name: {
@@ -421,12 +432,12 @@ def _data(run: Run, found: list[Measure]) -> dict[str, object]:
                 "operations": measure.operations,
                 "rows": measure.rows,
                 "clients": measure.clients,
-                "core_seconds_per_gb": analysis.core_seconds_per_gb(run, measure),
+                "core_seconds_per_gb": core_seconds_per_gb(run, measure),
             }
             for measure in found
         },
-        "checks": {"right": len(analysis.checks(run)) - len(wrong), "wrong": [dict(sample) for sample in wrong]},
-        "repetitions": {"succeeded": repetitions.succeeded, "failed": dict(repetitions.errors)},
+        "checks": {"right": len(samples.checks(run)) - len(wrong), "wrong": [dict(sample) for sample in wrong]},
+        "repetitions": {"succeeded": ended.succeeded, "failed": dict(ended.errors)},
         "latency_seconds": [
             {
                 "name": line.name,
@@ -434,6 +445,6 @@ def _data(run: Run, found: list[Measure]) -> dict[str, object]:
                 "requests": line.count,
                 "above_and_at_most": {f"{p.percent:g}": [p.above, p.value] for p in line.percentiles},
             }
-            for line in analysis.latencies(run)
+            for line in latencies(run)
         ],
     }

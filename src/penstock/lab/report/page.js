@@ -1,4 +1,4 @@
-// Figures name the style sheet's colours; they are drawn again whenever the colours change.
+// Figures refer to colours of the style sheet by name, so they are drawn again whenever the colours change.
 function coloured(value, style) {
   if (typeof value === "string" && value.startsWith("var(")) return style.getPropertyValue(value.slice(4, -1)).trim();
   if (Array.isArray(value)) return value.map((item) => coloured(item, style));
@@ -35,7 +35,7 @@ function draw(width) {
 draw();
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => draw());
 
-// A printer does not lay a plot out anew: before printing it is drawn in ink, as wide as both A4 and Letter have room.
+// Printing does not lay a plot out again, so plots are first drawn in ink, at a width that fits both A4 and Letter.
 const PAPER_WIDTH = 660;
 addEventListener("beforeprint", () => {
   document.documentElement.classList.add("printing");

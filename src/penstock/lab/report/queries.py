@@ -1,4 +1,4 @@
-"""What a TPC-DS run says."""
+"""The report of a TPC-DS run."""
 
 from __future__ import annotations
 
@@ -7,27 +7,29 @@ from collections.abc import Mapping
 from typing import Any
 
 from penstock import units
-from penstock.lab import analysis
+from penstock.lab.analysis.samples import answer_verdicts, counted, failed_queries, natural, query_seconds, repetitions
+from penstock.lab.analysis.verdicts import spread
 from penstock.lab.records import Run, Sample
-from penstock.lab.report import checks, comparison, plots, reads, resources
+from penstock.lab.report import checks, comparison, reads, resources
+from penstock.lab.report.plots import queries as query_plots
 from penstock.lab.report.render import Document, KeyFigure, Part, Plot, Section, Table
 
 
 def document(run: Run) -> Document:
-    seconds = analysis.query_seconds(run)
-    names = sorted(seconds, key=analysis.natural)
+    seconds = query_seconds(run)
+    names = sorted(seconds, key=natural)
     medians = {name: statistics.median(seconds[name]) for name in names}
-    verdicts = analysis.answer_verdicts(run)
-    failed = sorted(analysis.failed_queries(run), key=analysis.natural)
-    different = sorted((name for name, verdict in verdicts.items() if verdict != "equal"), key=analysis.natural)
+    verdicts = answer_verdicts(run)
+    failed = sorted(failed_queries(run), key=natural)
+    different = sorted((name for name, verdict in verdicts.items() if verdict != "equal"), key=natural)
     sections = [*checks.failed_repetitions(run), *_times(run, medians), _queries(run, seconds, verdicts)]
     if different:
         sections.insert(0, differences(run))
-    sections += comparison.of_run(run)
+    sections += comparison.read_sections(run)
     sections += [
-        *reads.warmth_sections([run], [run.description.arm]),
+        *reads.cache_sections([run], [run.description.arm]),
         *resources.resource_sections(run),
-        *resources.surroundings_sections(run),
+        *resources.machine_sections(run),
     ]
     if manifests := run.of_kind("dataset"):
         sections.append(dataset(manifests[-1]["manifest"]))
@@ -35,7 +37,7 @@ def document(run: Run) -> Document:
     return Document(
         kicker=f"Penstock lab · TPC-DS, scale {units.number(run.description.scale or 0)} · {run.description.arm}",
         headline=_headline(run, medians, verdicts, failed, different),
-        good=not failed and not different and run.outcome == "ok" and not analysis.repetitions(run).failed,
+        good=not failed and not different and run.outcome == "ok" and not repetitions(run).failed,
         key_figures=_key_figures(run, medians, verdicts),
         sections=sections,
         data={
@@ -59,7 +61,7 @@ def _headline(
         return f"{differ}: {units.some(different)}. {units.capitalised(took)}."
     if failed:
         return f"{units.plural(len(failed), 'query', 'queries')} failed: {units.some(failed)}. The other {took}."
-    if broken := analysis.repetitions(run).errors:
+    if broken := repetitions(run).errors:
         return f"{units.plural(len(broken), 'repetition')} failed. {units.capitalised(took)}."
     if run.outcome == "unfinished":
         return f"Unfinished: so far {took}."
@@ -70,8 +72,8 @@ def _validated(took: str, medians: Mapping[str, float], verdicts: Mapping[str, s
     if not verdicts:
         return f"{took}; no answer was checked."
     if len(verdicts) < len(medians):
-        return f"{took}; {len(verdicts)} answers were checked, and all of those are right."
-    return f"All {took}, and every answer is right." if len(medians) > 1 else f"{took}, and its answer is right."
+        return f"{took}; {len(verdicts)} answers were checked, and all of them are correct."
+    return f"All {took}, and every answer is correct." if len(medians) > 1 else f"{took}, and its answer is correct."
 
 
 def _key_figures(run: Run, medians: Mapping[str, float], verdicts: Mapping[str, str]) -> list[KeyFigure]:
@@ -84,8 +86,8 @@ def _key_figures(run: Run, medians: Mapping[str, float], verdicts: Mapping[str, 
         figures.append(KeyFigure("Longest query", units.seconds(medians[longest]), longest))
     if verdicts:
         right = sum(verdict == "equal" for verdict in verdicts.values())
-        figures.append(KeyFigure("Right answers", f"{right} of {len(verdicts)}", "checked with DuckDB"))
-    power = [sample for sample in analysis.counted(run, "application") if sample["role"] == "power"]
+        figures.append(KeyFigure("Correct answers", f"{right} of {len(verdicts)}", "verified with DuckDB"))
+    power = [sample for sample in counted(run, "application") if sample["role"] == "power"]
     if power and power[-1].get("core_seconds"):
         cores = statistics.median(sample["core_seconds"] for sample in power if sample.get("core_seconds"))
         figures.append(KeyFigure("Core-seconds", units.count(cores), "driver and executors"))
@@ -105,7 +107,7 @@ def _times(run: Run, medians: Mapping[str, float]) -> list[Section]:
     share = sum(medians[name] for name in longest) / total if total else 0
     bars = Plot(
         "time-per-query",
-        plots.query_bars(medians, planning),
+        query_plots.query_bars(medians, planning),
         f"The longest: {slow}.",
         height=360,
         wide=len(medians) > 30,
@@ -113,60 +115,58 @@ def _times(run: Run, medians: Mapping[str, float]) -> list[Section]:
     sections = [
         Section("Time per query", f"The longest are {slow}: {share:.0%} of the total.", [bars]),
         Section(
-            "Where the time went",
-            _where_note(run, medians, planning),
-            _where(run, medians, planning),
+            "Time breakdown",
+            _breakdown_note(run, medians, planning),
+            _breakdown(run, medians, planning),
         ),
     ]
     if len(medians) > 1:
-        spread = analysis.spread(list(medians.values()))
-        half = f"Half of the queries take {units.seconds(spread.median)} or less, three quarters "
-        half += f"{units.seconds(spread.quartile_high)} or less."
-        dots = Plot("distribution", plots.distribution({run.description.arm: medians}), half, height=200)
+        typical = spread(list(medians.values()))
+        half = f"Half of the queries take {units.seconds(typical.median)} or less, three quarters "
+        half += f"{units.seconds(typical.quartile_high)} or less."
+        dots = Plot("distribution", query_plots.distribution({run.description.arm: medians}), half, height=200)
         order = _in_order(run, medians)
-        line = Plot("cumulative", plots.cumulative(order), f"{units.seconds(total)} in all.", height=300)
+        line = Plot("cumulative", query_plots.cumulative(order), f"{units.seconds(total)} in total.", height=300)
         sections += [
             Section("Distribution", half, [dots]),
-            Section("Time gone by", "One query after the other, in the order they ran.", [line]),
+            Section("Cumulative time", "One query after the other, in the order they ran.", [line]),
         ]
     return sections
 
 
 def _planning(run: Run) -> dict[str, float]:
     found: dict[str, list[float]] = {}
-    for sample in analysis.counted(run, "query"):
+    for sample in counted(run, "query"):
         if sample["status"] == "ok" and sample.get("planning_ms") is not None:
             found.setdefault(sample["query"], []).append(sample["planning_ms"] / 1000)
     return {name: statistics.median(values) for name, values in found.items()}
 
 
-def _where(run: Run, medians: Mapping[str, float], planning: Mapping[str, float]) -> list[Part]:
+def _breakdown(run: Run, medians: Mapping[str, float], planning: Mapping[str, float]) -> list[Part]:
     parts: list[Part] = []
     if planning:
         plan = sum(planning.values())
         elapsed = {"execution": max(0.0, sum(medians.values()) - plan), "planning": plan}
         text = f"Planning {units.seconds(plan)} of {units.seconds(sum(medians.values()))}."
-        parts.append(Plot("elapsed-shares", plots.shares(elapsed, "seconds of elapsed time"), text, height=130))
+        parts.append(Plot("elapsed-shares", query_plots.shares(elapsed, "seconds of elapsed time"), text, height=130))
     if cores := _core_seconds(run):
         text = ", ".join(f"{name} {units.count(value)}" for name, value in cores.items()) + " core-seconds."
-        parts.append(Plot("core-shares", plots.shares(cores, "core-seconds"), text, height=130))
+        parts.append(Plot("core-shares", query_plots.shares(cores, "core-seconds"), text, height=130))
     return parts
 
 
-def _where_note(run: Run, medians: Mapping[str, float], planning: Mapping[str, float]) -> str:
+def _breakdown_note(run: Run, medians: Mapping[str, float], planning: Mapping[str, float]) -> str:
     notes = []
     if planning:
         notes.append(f"Planning took {sum(planning.values()) / sum(medians.values()):.0%} of the elapsed time.")
     if _core_seconds(run):
-        notes.append("What is not task time is spent on compiling, planning and the driver's own work.")
-    return " ".join(notes) or "Neither planning nor core-seconds were measured in this run."
+        notes.append("Time outside of tasks goes to compilation, planning and the work of the driver.")
+    return " ".join(notes) or "This run measured neither planning nor core-seconds."
 
 
 def _core_seconds(run: Run) -> dict[str, float]:
-    """Of the processors' time in the power run: what tasks used, what the collector used, and the rest."""
-    power = [
-        sample for sample in analysis.counted(run, "application") if sample["role"] == "power" and sample.get("summary")
-    ]
+    """Processor time of the power run, in core-seconds: that of tasks, and the rest."""
+    power = [sample for sample in counted(run, "application") if sample["role"] == "power" and sample.get("summary")]
     whole = sum(sample.get("core_seconds") or 0 for sample in power)
     tasks = sum(sample["summary"].get("executor_cpu_ms", 0) for sample in power) / 1000
     if not whole or not tasks:
@@ -187,11 +187,11 @@ def _queries(run: Run, seconds: Mapping[str, list[float]], verdicts: Mapping[str
         executions[sample["query"]] = sample
     rows = []
     repeated = any(len(values) > 1 for values in seconds.values())
-    for name in sorted(executions, key=analysis.natural):
+    for name in sorted(executions, key=natural):
         sample = executions[name]
         row = [name]
         if name in seconds:
-            times = analysis.spread(seconds[name])
+            times = spread(seconds[name])
             row.append(f"{times.median:.2f}")
             if repeated:
                 row.append(f"{times.low:.2f}–{times.high:.2f}")
@@ -201,12 +201,16 @@ def _queries(run: Run, seconds: Mapping[str, list[float]], verdicts: Mapping[str
         row.append(_answer_cell(sample, verdicts.get(name)))
         rows.append(row)
     columns = ["query", "median, s" if repeated else "seconds", *(["range, s"] if repeated else []), "rows", "answer"]
-    return Section("Every query", "", [Table(columns, rows, numeric=frozenset(range(1, len(columns) - 1)))], brief=True)
+    return Section("All queries", "", [Table(columns, rows, numeric=frozenset(range(1, len(columns) - 1)))], brief=True)
 
 
 def _answer_cell(sample: Sample, verdict: str | None) -> str:
     if sample["status"] != "ok":
         return f"✗ {str(sample.get('error') or 'failed').splitlines()[0][:200]}"
+    return verdict_cell(verdict)
+
+
+def verdict_cell(verdict: str | None) -> str:
     return {None: "not checked", "equal": "✓"}.get(verdict, "✗ differs")
 
 
@@ -222,12 +226,12 @@ def differences(run: Run) -> Section:
     ]
     some_user = any(whose for _, whose, _ in rows)
     table = Table(
-        ("query", "whose", "difference") if some_user else ("query", "difference"),
+        ("query", "users", "difference") if some_user else ("query", "difference"),
         rows if some_user else [(query, difference) for query, _, difference in rows],
     )
     return Section(
-        "Answers that differ",
-        "Expected rows are marked -, found ones +.",
+        "Wrong answers",
+        "Expected rows are marked -, actual rows +.",
         [table],
         brief=True,
     )
@@ -247,4 +251,6 @@ def dataset(manifest: Mapping[str, Any]) -> Section:
     ]
     columns = ("table", "rows", "bytes", "objects", "layout")
     table = Table(columns, rows, numeric=frozenset({1, 2, 3}), folded=units.plural(len(rows), "table"))
-    return Section("Data", "Generated by a Spark application; the same scale always gives the same rows.", [table])
+    return Section(
+        "Data", "A Spark application generated the data; a scale factor always gives the same rows.", [table]
+    )

@@ -1,4 +1,4 @@
-"""Reports of reads: clients of the store against local files and the best of S3A, and the page cache's state."""
+"""Sections on reads: clients of the store against local files and the best of S3A, and use of the page cache."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from penstock import units
-from penstock.lab import analysis
-from penstock.lab.analysis import Measure
+from penstock.lab.analysis.samples import Measure, counted, measures_by_name
+from penstock.lab.analysis.verdicts import spread
 from penstock.lab.records import Run, Sample
 from penstock.lab.report.render import Section, Table
 from penstock.summary import IoMetrics
@@ -27,22 +27,22 @@ class _Arm:
 
 
 def sections(runs: Sequence[Run], names: Sequence[str]) -> list[Section]:
-    """Processor time per GB in every arm, and what Penstock's arms take of what the others do."""
+    """Processor time per GB in every arm, and Penstock's arms relative to the others."""
     arms = [
         _Arm(
             name,
-            analysis.measured(run),
+            measures_by_name(run),
             local=run.description.options.get("source") == "local",
             s3a="+s3a" in (run.description.profile or ""),
         )
         for name, run in zip(names, runs, strict=True)
-        # Reading without checksums is the limit, not what Spark's users have of local files.
+        # Raw reads have no checksums: they are a bound, and not how Spark reads local files.
         if run.description.options.get("source") != "raw"
     ]
     common = [name for name in arms[0].measures if all(name in arm.measures for arm in arms)]
     if not common:
         return []
-    everything = [(name, analysis.measured(run)) for name, run in zip(names, runs, strict=True)]
+    everything = [(name, measures_by_name(run)) for name, run in zip(names, runs, strict=True)]
     return [
         _processor_time(everything, common),
         *_against_others(arms, common),
@@ -57,8 +57,8 @@ def _processor_time(arms: Sequence[tuple[str, Mapping[str, Measure]]], common: S
     ]
     table = Table(("measure", *(name for name, _ in arms)), rows, numeric=frozenset(range(1, len(arms) + 1)))
     note = (
-        "Core-seconds of the reading process for each GB that reached its buffers: the median of all passes, and "
-        "their range. Compilation and garbage collection are in it; the store's own work is not."
+        "Core-seconds of the reading process per GB that reached its buffers: median and range over all passes. They "
+        "include compilation and garbage collection, but no work of the store."
     )
     return Section("Processor time per GB", note, [table], brief=True)
 
@@ -84,14 +84,14 @@ def _against_others(arms: Sequence[_Arm], common: Sequence[str]) -> list[Section
                 row.append(_ratio(arm.measures[name].seconds, best.seconds))
         rows.append(row)
     table = Table(columns, rows, numeric=frozenset(range(1, len(columns))))
-    note = "Medians over medians; below 1 Penstock takes less. The best of S3A is the fastest arm in that measure."
+    note = "Ratios of medians; below 1 Penstock takes less. The best of S3A is its fastest arm in that measure."
     return [Section("Against local files and S3A", note, [table], brief=True)]
 
 
 def _requests_sent(run: Run) -> dict[str, float]:
-    """To the store in one pass of each measure: the median."""
+    """Requests to the store in one pass of each measure: the median."""
     found: dict[str, list[int]] = {}
-    for sample in analysis.counted(run, "measure"):
+    for sample in counted(run, "measure"):
         found.setdefault(str(sample["name"]), []).append(sum(sample.get("s3_requests", {}).values()))
     return {name: statistics.median(sent) for name, sent in found.items()}
 
@@ -99,13 +99,13 @@ def _requests_sent(run: Run) -> dict[str, float]:
 def _requests(sent: Mapping[str, Mapping[str, float]], common: Sequence[str]) -> Section:
     rows = [(name, *(units.count(of_arm.get(name, 0)) for of_arm in sent.values())) for name in common]
     table = Table(("measure", *sent), rows, numeric=frozenset(range(1, len(sent) + 1)))
-    return Section("Requests", "Sent to the store in one pass, of all kinds: the median.", [table])
+    return Section("Requests", "Requests of all kinds to the store in one pass: the median.", [table])
 
 
 def _spread(values: Sequence[float]) -> str:
     if not values:
         return ""
-    found = analysis.spread(values)
+    found = spread(values)
     return f"{units.digits(found.median)} ({units.digits(found.low)}–{units.digits(found.high)})"
 
 
@@ -115,8 +115,8 @@ def _ratio(ours: Sequence[float], theirs: Sequence[float]) -> str:
     return f"{units.digits(statistics.median(ours) / statistics.median(theirs))}×"
 
 
-def warmth_sections(runs: Sequence[Run], names: Sequence[str]) -> list[Section]:
-    """In the order they ran, warm-up included; nothing where none read through the cache."""
+def cache_sections(runs: Sequence[Run], names: Sequence[str]) -> list[Section]:
+    """Cache use of each application in the order they ran, including warm-up; empty where none used the cache."""
     rows = []
     for run, name in zip(runs, names, strict=True):
         for sample in run.of_kind("application"):
@@ -127,8 +127,8 @@ def warmth_sections(runs: Sequence[Run], names: Sequence[str]) -> list[Section]:
         return []
     columns = ("arm", "round", "application", "read from cache", "pages", "hits", "memory", "disk", "store", "GET")
     note = (
-        "Each application has a cluster of its own, started for it and gone after it; the cache stays. The share is of "
-        "the bytes given to readers, hits are of the pages asked for."
+        "Each application runs on a cluster of its own, which only the cache outlives. “Read from cache” is a share of "
+        "the bytes returned to readers, “hits” a share of the requested pages."
     )
     table = Table(columns, rows, numeric=frozenset(range(3, len(columns))))
     return [Section("Page cache", note, [table], brief=True)]
@@ -140,11 +140,11 @@ def _when(sample: Sample) -> str:
 
 def _figures(use: IoMetrics) -> tuple[str, ...]:
     hits, misses = use.count("page_hits"), use.count("page_misses")
-    asked = hits + misses
+    requested = hits + misses
     return (
         f"{use.hit_rate:.1%}",
-        units.count(asked),
-        f"{hits / asked:.1%}" if asked else "",
+        units.count(requested),
+        f"{hits / requested:.1%}" if requested else "",
         units.data(use.count("bytes_from_memory")),
         units.data(use.count("bytes_from_disk")),
         units.data(use.count("bytes_from_store")),

@@ -1,17 +1,14 @@
-"""What a report says, before it has a form: a headline, key figures, sections of plots and tables.
+"""Documents and their rendering.
 
-A document as one HTML page that needs nothing else: style, script, plots and the plot library are all inside.
-
-A document as Markdown; a plot is given in words.
-
-What a workload is called in a sentence.
+A document has a headline, key figures, and sections of plots and tables. As HTML it is one page that contains style,
+script, plots and the plot library. In Markdown the summary of a plot stands for the plot.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib import resources
 from typing import Any
@@ -22,15 +19,16 @@ from markupsafe import Markup
 import penstock
 from penstock import units
 from penstock.errors import InvalidInput
+from penstock.lab.analysis.verdicts import Spread
 from penstock.lab.records import Description
 from penstock.lab.workloads import registry
 
 
 @dataclass(frozen=True)
 class Plot:
-    """`figure` is a Plotly figure as plain data; colours in it may be the style sheet's: `var(--series-1)`.
+    """`figure` is a Plotly figure as plain data; its colours may be variables of the style sheet: `var(--series-1)`.
 
-    `summary` says in words what the plot shows, for those who cannot see it and for the Markdown form.
+    `summary` describes the plot in words, for screen readers and for Markdown.
     """
 
     name: str
@@ -43,16 +41,16 @@ class Plot:
 
 @dataclass(frozen=True)
 class Table:
-    """`numeric` holds the columns that are aligned right. A cell that starts with ✓ or ✗ is coloured."""
+    """`numeric` are the columns that are aligned right. A cell that starts with ✓ or ✗ is coloured."""
 
     columns: Sequence[str]
     rows: Sequence[Sequence[str]]
     numeric: frozenset[int] = frozenset()
     folded: str = ""
-    """Where set, the table is folded away under this line."""
+    """The line under which the table is folded; an empty one leaves the table open."""
 
     def filled(self) -> Table:
-        """Without the columns in which no row says anything."""
+        """Return the table without its empty columns."""
         kept = [index for index in range(len(self.columns)) if any(row[index] for row in self.rows)]
         return replace(
             self,
@@ -72,7 +70,7 @@ Part = Plot | Table | Command
 
 @dataclass(frozen=True)
 class Section:
-    """`brief` sections are what a terminal shows at the end of a run: their tables, without the plots."""
+    """A terminal shows the tables of `brief` sections at the end of a run, without their plots."""
 
     title: str
     note: str = ""
@@ -89,7 +87,7 @@ class KeyFigure:
 
 @dataclass(frozen=True)
 class Document:
-    """`good` is False where an answer was wrong or work failed: the headline then says so first."""
+    """`good` is False where an answer was wrong or work failed, which the headline then states first."""
 
     kicker: str
     headline: str
@@ -97,11 +95,11 @@ class Document:
     key_figures: Sequence[KeyFigure]
     sections: Sequence[Section]
     data: Mapping[str, Any] = field(default_factory=dict)
-    """The numbers behind it, for the JSON form."""
+    """The numbers of the report, for JSON."""
 
 
 def brief(document: Document) -> list[Table]:
-    """The tables that answer the question asked, for the terminal; the rest is in the page."""
+    """The tables for the terminal; the page has all."""
     return [part for section in document.sections if section.brief for part in section.parts if isinstance(part, Table)]
 
 
@@ -111,11 +109,11 @@ def render_html(document: Document) -> str:
     }
     environment = jinja2.Environment(autoescape=True, trim_blocks=False)
     environment.filters["unbroken"] = _unbroken
-    return environment.from_string(_own("page.html.j2")).render(
+    return environment.from_string(_resource("page.html.j2")).render(
         document=document,
         kind=lambda part: type(part).__name__,
         style=Markup(_style()),  # noqa: S704 - our own files
-        script=Markup(_own("page.js")),  # noqa: S704 - our own file
+        script=Markup(_resource("page.js")),  # noqa: S704 - our own file
         plotly=Markup(_plotly()) if plots else "",  # noqa: S704 - the library's own file
         plots=_inline_json(plots),
         version=penstock.__version__,
@@ -123,15 +121,15 @@ def render_html(document: Document) -> str:
 
 
 def _unbroken(text: str) -> str:
-    """No line ends between a number and its unit, nor behind a times sign."""
+    """Prevent line breaks between a number and its unit, and after a times sign."""
     return re.sub(r"(?<=\d) (?=[^\W\d])|(?<=\bmin) (?=\d)|(?<=×) ", "\u00a0", text)
 
 
 def _style() -> str:
-    return resources.files("penstock").joinpath("colours.css").read_text(encoding="utf-8") + _own("page.css")
+    return resources.files("penstock").joinpath("colours.css").read_text(encoding="utf-8") + _resource("page.css")
 
 
-def _own(name: str) -> str:
+def _resource(name: str) -> str:
     return resources.files("penstock.lab.report").joinpath(name).read_text(encoding="utf-8")
 
 
@@ -140,7 +138,7 @@ def _plotly() -> str:
 
 
 def _inline_json(value: Mapping[str, Any]) -> Markup:
-    """JSON that cannot end the script element it stands in, whatever texts are in it."""
+    """Escape the JSON so that no text in it can end its script element."""
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
     for character, escape in (("<", "\\u003c"), (">", "\\u003e"), ("&", "\\u0026"), ("\u2028", "\\u2028")):
         text = text.replace(character, escape)
@@ -181,8 +179,13 @@ def _row(cells: Sequence[str]) -> str:
     return "| " + " | ".join(cell.replace("|", "\\|").replace("\n", "<br>") for cell in cells) + " |"
 
 
+def range_text(found: Spread, write: Callable[[float], str] = units.digits) -> str:
+    """`9.81–10.20`; empty for a single sample."""
+    return f"{write(found.low)}–{write(found.high)}" if found.count > 1 else ""
+
+
 def title(description: Description) -> str:
-    """With its scale factor, where the benchmark has one. A workload of another release keeps the name it has."""
+    """The title of the workload, with its scale factor if any. An unknown workload keeps its recorded name."""
     scale = f", scale {units.number(description.scale)}" if description.scale else ""
     return f"{_workload(description.workload)}{scale}"
 

@@ -1,4 +1,4 @@
-"""Which document fits which runs, and in which forms it can be had."""
+"""The document for a set of runs, as HTML, Markdown or JSON."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
 
 from penstock.errors import InvalidInput
-from penstock.lab import analysis
 from penstock.lab.analysis import cost
+from penstock.lab.analysis.samples import measures_by_name, repetitions
 from penstock.lab.records import Run
 from penstock.lab.report import checks, comparison, concurrency, measures, queries, render, scaling, startup, stores
 from penstock.lab.report.render import Document
@@ -18,14 +18,15 @@ _OWN: dict[str, Callable[[Run], Document]] = {
     "streams": concurrency.streams_document,
     "tpcds": queries.document,
 }
-"""Workloads with a document of their own; all others are timed work that `measures` tells of."""
+"""Workloads with a document of their own; `measures` has the document of all others."""
 
 
 def document(runs: Sequence[Run]) -> Document:
-    """One run: its own report. Several: each against the first, or a curve where only their sizes differ; of the
-    start-up benchmark, side by side. Of several workloads: the arms as stores.
+    """Choose the document of these runs.
 
-    Raises `InvalidInput` where the runs do not go together.
+    One run has a report of its own. Several runs of one workload are compared with the first, or form a curve where
+    only their sizes differ; those of the start-up benchmark stand side by side. With several workloads the arms are
+    compared as stores. Raises `InvalidInput` where the runs do not belong together.
     """
     workloads = {run.description.workload for run in runs}
     if len(workloads) != 1:
@@ -35,41 +36,40 @@ def document(runs: Sequence[Run]) -> Document:
         return startup.document(runs)
     if len(runs) == 1:
         return _OWN.get(workload, measures.document)(runs[0])
-    failed = [run for run in runs if not analysis.measured(run) and analysis.repetitions(run).failed]
+    failed = [run for run in runs if not measures_by_name(run) and repetitions(run).failed]
     if failed:
         done = [run for run in runs if run not in failed]
         return _without(document(done or runs[:1]), failed if done else runs[1:])
     try:
-        if len(runs) > 2 and cost.same_but_for_size(runs):
+        if len(runs) > 2 and cost.differ_in_size_alone(runs):
             return scaling.document(runs)
-        return comparison.document(*runs) if len(runs) == 2 else comparison.document_of_arms(runs)
+        return comparison.document(runs)
     except ValueError as error:
         raise InvalidInput(
-            "These runs cannot be compared", why=str(error), fix="measure the same twice: penstock lab runs"
+            "These runs cannot be compared", why=str(error), fix="choose runs of the same measures: penstock lab runs"
         ) from error
 
 
 def _without(found: Document, failed: Sequence[Run]) -> Document:
-    """With what the runs failed of that have no part in it."""
+    """Add the failures of the runs that the document leaves out."""
     names = [run.description.arm for run in failed]
     return replace(
         found,
-        headline=f"{checks.doubts(failed, names)}{found.headline}",
+        headline=f"{checks.warnings(failed, names)}{found.headline}",
         good=False,
         sections=[*checks.failures(failed, names), *found.sections],
     )
 
 
 def _stores(runs: Sequence[Run]) -> Document:
-    """Several workloads, each on the same arms."""
     try:
         return stores.document(runs)
     except ValueError as error:
         workloads = sorted({run.description.workload for run in runs})
         raise InvalidInput(
             f"These runs measured different things: {', '.join(workloads)}",
-            why=f"they are no comparison of stores either: {error}",
-            fix="give runs of one workload, or several workloads each on the same arms; list them: penstock lab runs",
+            why=f"nor can they be compared as stores: {error}",
+            fix="choose runs of one workload, or of several workloads on the same arms: penstock lab runs",
         ) from error
 
 
@@ -89,7 +89,7 @@ FORMS: dict[str, Callable[[Sequence[Run]], str]] = {"html": as_html, "md": as_ma
 
 
 def write(found: Document, runs: Sequence[Run], form: str) -> str:
-    """A document of these runs in one of `FORMS`."""
+    """Write the document of these runs in one of `FORMS`."""
     if form == "html":
         return render.render_html(found)
     if form == "md":

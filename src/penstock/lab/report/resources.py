@@ -1,15 +1,25 @@
-"""Resources that a run used: its applications', its disks', and those of store, catalog and machine beside it."""
+"""Sections on resources: those of applications, of block devices, and of store, catalog and machine."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
 from penstock import units
-from penstock.lab import analysis
-from penstock.lab.analysis import DiskTrack, Spread, roles
+from penstock.lab.analysis.resources import (
+    DiskTrack,
+    daemons,
+    device_uses,
+    disk_tracks,
+    repetition_total,
+    roles,
+    shuffle_disk,
+    usage,
+)
+from penstock.lab.analysis.verdicts import Spread, spread
 from penstock.lab.records import Run
-from penstock.lab.report import plots
-from penstock.lab.report.render import Part, Plot, Section, Table
+from penstock.lab.report.plots import series as series_plots
+from penstock.lab.report.plots.base import Write
+from penstock.lab.report.render import Part, Plot, Section, Table, range_text
 from penstock.summary import IoMetrics
 
 _FIGURES: tuple[tuple[str, str, Callable[[float], str]], ...] = (
@@ -26,17 +36,17 @@ _FIGURES: tuple[tuple[str, str, Callable[[float], str]], ...] = (
     ("spilled to disk", "spill_disk_bytes", units.data),
     ("shuffle and spill in memory", "scratch_memory_bytes", units.data),
     ("shuffle and spill on disk", "scratch_disk_bytes", units.data),
-    ("S3 requests repeated", "s3_retries", units.count),
+    ("S3 requests retried", "s3_retries", units.count),
 )
 
 
 def _counted(name: str) -> Callable[[IoMetrics], float | None]:
-    """None where an application knew no such counter: zero and unknown are not the same."""
+    """The counter of that name; None where an application has no such counter, which is not zero."""
     return lambda use: use.counts.get(name)
 
 
-# By whatever reader or writer: Spark knows the bytes of its own only; TeraSort, DFSIO and the ingest use others.
-_LAKE_FIGURES: tuple[tuple[str, Callable[[IoMetrics], float | None], Callable[[float], str]], ...] = (
+# Spark counts only the bytes of its own readers and writers; TeraSort, DFSIO and the ingest use others, too.
+_IO_FIGURES: tuple[tuple[str, Callable[[IoMetrics], float | None], Callable[[float], str]], ...] = (
     ("received from the store", _counted("bytes_received"), units.data),
     ("sent to the store", _counted("bytes_sent"), units.data),
     ("time per request", lambda use: use.milliseconds_per_request, lambda value: units.latency(value / 1000)),
@@ -45,13 +55,13 @@ _LAKE_FIGURES: tuple[tuple[str, Callable[[IoMetrics], float | None], Callable[[f
     ("read from cache on disk", _counted("bytes_from_disk"), units.data),
     ("read past the cache", _counted("bytes_from_store"), units.data),
     ("pages evicted", _counted("pages_evicted"), units.count),
-    ("answers “slow down”", _counted("answers_throttled"), units.count),
-    ("errors of the store", _counted("answers_failed"), units.count),
+    ("“slow down” responses", _counted("answers_throttled"), units.count),
+    ("store errors", _counted("answers_failed"), units.count),
 )
 
 
 def resource_sections(run: Run) -> list[Section]:
-    """Nothing for a run that no application was part of."""
+    """Resources by role; empty for a run without applications."""
     found = roles(run)
     if not found:
         return []
@@ -60,8 +70,8 @@ def resource_sections(run: Run) -> list[Section]:
         values = [role.median(key) for role in found]
         if any(value is not None for value in values):
             rows.append((label, *("" if value is None else write(value) for value in values)))
-    for label, figure, write in _LAKE_FIGURES:
-        values = [role.median_of_lake(figure) for role in found]
+    for label, figure, write in _IO_FIGURES:
+        values = [role.median_io(figure) for role in found]
         if any(values):
             rows.append((label, *("" if value is None else write(value) for value in values)))
     kinds = dict.fromkeys(kind for role in found for kind in role.requests())
@@ -69,30 +79,31 @@ def resource_sections(run: Run) -> list[Section]:
     several = any(len(role.applications) > 1 for role in found)
     if several:
         rows.insert(0, ("applications", *(units.count(len(role.applications)) for role in found)))
-    note = "Drivers and executors together, of one application"
+    note = "Totals of drivers and executors per application"
     columns = ("", *(role.name for role in found))
     table = Table(columns, rows, numeric=frozenset(range(1, len(columns))))
-    return [Section("Resources", f"{note}{': the median over those of one kind' if several else ''}.", [table])]
+    return [Section("Resources", f"{note}{', medians by role' if several else ''}.", [table])]
 
 
 _NOTE = (
-    "By the kernel's own counters. Busy is the share of the time in which the device had a request: "
-    "100 % is the limit only of one that serves a single request at a time."
+    "From the kernel's counters. Busy is the share of time in which the device had a request: 100 % is the limit only "
+    "of a device that serves one request at a time."
 )
 
 
 def device_sections(run: Run) -> list[Section]:
-    """Nothing for a run whose machine was not metered, or where no device had anything to do."""
-    uses = analysis.device_uses(run)
+    """Use of block devices; empty for a run whose machine was not metered, or whose devices were idle."""
+    uses = device_uses(run)
     if not uses:
         return []
     parts: list[Part] = []
-    if tracks := analysis.disk_tracks(run):
-        shares = analysis.spread(analysis.usage(run, "disk_busy_share"))
-        parts.append(Plot("disk-busy", plots.busy_over_time({"shuffle disk": tracks}), f"{_told(shares)}.", height=220))
-        text = f"The shuffle's disk in each second: {_moved(tracks)}."
-        parts.append(Plot("disk-rates", plots.rates_over_time(tracks), text, height=220))
-    shuffle = analysis.shuffle_disk(run)
+    if tracks := disk_tracks(run):
+        shares = spread(usage(run, "disk_busy_share"))
+        busy = series_plots.busy_over_time({"shuffle disk": tracks})
+        parts.append(Plot("disk-busy", busy, f"{_busy_text(shares)}.", height=220))
+        text = f"The shuffle disk in each second: {_moved(tracks)}."
+        parts.append(Plot("disk-rates", series_plots.rates_over_time(tracks), text, height=220))
+    shuffle = shuffle_disk(run)
     rows = [
         (
             f"{name}, shuffle" if name == shuffle else name,
@@ -103,24 +114,24 @@ def device_sections(run: Run) -> list[Section]:
         )
         for name, use in uses.items()
     ]
-    columns = ("device", "busy", "requests at once", "read", "written")
+    columns = ("device", "busy", "queue depth", "read", "written")
     parts.append(Table(columns, rows, numeric=frozenset({1, 2, 3, 4})))
-    return [Section("Devices", f"Of one repetition, the median. {_NOTE}", parts)]
+    return [Section("Devices", f"Medians over the repetitions. {_NOTE}", parts)]
 
 
 def compared(runs: Mapping[str, Run]) -> list[Section]:
-    """The shuffle's media of each arm, by the arms' names; nothing where one's machine was not metered."""
-    busy = {name: analysis.usage(run, "disk_busy_share") for name, run in runs.items()}
+    """The shuffle disk of each arm, by the arms' names; empty where an arm's machine was not metered."""
+    busy = {name: usage(run, "disk_busy_share") for name, run in runs.items()}
     if not all(busy.values()):
         return []
     rows = []
     for name, run in runs.items():
-        shares = analysis.spread(busy[name])
+        shares = spread(busy[name])
         rows.append(
             (
                 name,
                 percent(shares.median),
-                f"{percent(shares.low)}–{percent(shares.high)}" if shares.count > 1 else "",
+                range_text(shares, percent),
                 *(_median(run, f"disk_{key}", write) for key, write in _DEVICE_FIGURES),
                 *(_scratch(run, place) for place in ("memory", "disk")),
             )
@@ -129,20 +140,20 @@ def compared(runs: Mapping[str, Run]) -> list[Section]:
         "arm",
         "disk busy",
         "range",
-        "requests at once",
+        "queue depth",
         "read",
         "written",
         "scratch in memory",
         "scratch on disk",
     )
-    # Arms without a budget in memory do not say what they wrote to scratch.
+    # Arms without a memory budget do not record what they wrote to scratch.
     table = Table(columns, rows, numeric=frozenset(range(1, len(columns)))).filled()
     parts: list[Part] = []
-    tracks = {name: analysis.disk_tracks(run) for name, run in runs.items()}
+    tracks = {name: disk_tracks(run) for name, run in runs.items()}
     if all(tracks.values()):
-        text = "; ".join(f"{name} {percent(analysis.spread(shares).median)} busy" for name, shares in busy.items())
-        parts.append(Plot("disk-busy", plots.busy_over_time(tracks), f"{text}.", height=260))
-    return [Section("The shuffle's disk", _NOTE, [*parts, table], brief=True)]
+        text = "; ".join(f"{name} {percent(spread(shares).median)} busy" for name, shares in busy.items())
+        parts.append(Plot("disk-busy", series_plots.busy_over_time(tracks), f"{text}.", height=260))
+    return [Section("Shuffle disk", _NOTE, [*parts, table], brief=True)]
 
 
 _DEVICE_FIGURES = (("queue", units.number), ("read_bytes", units.data), ("written_bytes", units.data))
@@ -152,19 +163,19 @@ def percent(share: float) -> str:
     return f"{share * 100:.{0 if share >= 0.1 or not share else 1}f} %"
 
 
-def _median(run: Run, key: str, write: plots.Write) -> str:
-    values = analysis.usage(run, key)
-    return write(analysis.spread(values).median) if values else ""
+def _median(run: Run, key: str, write: Write) -> str:
+    values = usage(run, key)
+    return write(spread(values).median) if values else ""
 
 
 def _scratch(run: Run, place: str) -> str:
-    value = analysis.summed(run, f"scratch_{place}_bytes")
+    value = repetition_total(run, f"scratch_{place}_bytes")
     return "" if value is None else units.data(value)
 
 
-def _told(shares: Spread) -> str:
+def _busy_text(shares: Spread) -> str:
     ranged = f", between {percent(shares.low)} and {percent(shares.high)}" if shares.count > 1 else ""
-    return f"The shuffle's disk was busy {percent(shares.median)} of the time{ranged}"
+    return f"The shuffle disk was busy {percent(shares.median)} of the time{ranged}"
 
 
 def _moved(tracks: Sequence[DiskTrack]) -> str:
@@ -173,7 +184,7 @@ def _moved(tracks: Sequence[DiskTrack]) -> str:
     return f"at most {units.rate(most_read)} read and {units.rate(most_written)} written"
 
 
-_SURROUNDINGS_FIGURES: tuple[tuple[str, str, Callable[[float], str]], ...] = (
+_MACHINE_FIGURES: tuple[tuple[str, str, Callable[[float], str]], ...] = (
     ("store, core-seconds", "store_core_seconds", units.number),
     ("store, peak memory", "store_peak_memory_bytes", units.size),
     ("store, read from devices", "store_read_bytes", units.data),
@@ -181,7 +192,7 @@ _SURROUNDINGS_FIGURES: tuple[tuple[str, str, Callable[[float], str]], ...] = (
     ("catalog, core-seconds", "catalog_core_seconds", units.number),
     ("catalog, peak memory", "catalog_peak_memory_bytes", units.size),
     ("shuffle disk, busy", "disk_busy_share", lambda share: f"{share:.0%}".replace("%", " %")),
-    ("shuffle disk, requests at once", "disk_queue", units.number),
+    ("shuffle disk, queue depth", "disk_queue", units.number),
     ("shuffle disk, read", "disk_read_bytes", units.data),
     ("shuffle disk, written", "disk_written_bytes", units.data),
     ("loopback network", "loopback_bytes", units.data),
@@ -189,13 +200,13 @@ _SURROUNDINGS_FIGURES: tuple[tuple[str, str, Callable[[float], str]], ...] = (
 )
 
 
-def surroundings_sections(run: Run) -> list[Section]:
-    """Nothing for a run that was not metered."""
+def machine_sections(run: Run) -> list[Section]:
+    """Use of store, catalog, disk and machine; empty for a run that was not metered."""
     rows: list[tuple[str, ...]] = []
-    for label, key, write in _SURROUNDINGS_FIGURES:
-        values = analysis.usage(run, key)
+    for label, key, write in _MACHINE_FIGURES:
+        values = usage(run, key)
         if values:
-            found = analysis.spread(values)
+            found = spread(values)
             ranged = f"{write(found.low)} to {write(found.high)}" if found.count > 1 else ""
             rows.append((label, write(found.median), ranged))
     if not rows:
@@ -203,17 +214,15 @@ def surroundings_sections(run: Run) -> list[Section]:
     if not any(row[2] for row in rows):
         rows = [row[:2] for row in rows]
     columns = ("", "median", "range")[: len(rows[0])]
-    note = "Of one repetition, from the kernel's own counters. Only what runs on this machine is known."
+    note = "Per repetition, from the kernel's counters, which cover only the processes of this machine."
     parts = [Table(columns, rows, numeric=frozenset({1, 2})), *_daemons(run)]
     return [Section("Store, disk and machine", note, parts), *device_sections(run)]
 
 
-def _daemons(run: Run) -> list[Table]:
-    """Nothing where one process is the whole store: its figures are the store's."""
-    found = analysis.daemons(run)
-    if len(found) < 2:
-        return []
-    rows = [
+def daemon_rows(run: Run) -> list[tuple[str, ...]]:
+    """Use by daemon; empty where the store is a single process, since its figures are those of the store."""
+    found = daemons(run)
+    return [
         (
             name,
             units.number(daemon.core_seconds),
@@ -221,8 +230,14 @@ def _daemons(run: Run) -> list[Table]:
             units.data(daemon.read_bytes) if daemon.read_bytes is not None else "",
             units.data(daemon.written_bytes) if daemon.written_bytes is not None else "",
         )
-        for name, daemon in found.items()
+        for name, daemon in (found.items() if len(found) > 1 else ())
     ]
+
+
+def _daemons(run: Run) -> list[Table]:
+    rows = daemon_rows(run)
+    if not rows:
+        return []
     columns = ("daemon", "core-seconds", "peak memory", "read from devices", "written to devices")
     return [
         Table(columns, rows, numeric=frozenset(range(1, 5)), folded=f"{units.plural(len(rows), 'daemon')} of the store")

@@ -1,4 +1,4 @@
-"""The report of right-sizing: which cluster to choose, what more cores bring, the fitted law, and costs in words."""
+"""The report of right-sizing: times and costs by cluster size, the fitted law, and the formatting of costs."""
 
 from __future__ import annotations
 
@@ -6,31 +6,34 @@ import math
 from collections.abc import Callable, Sequence
 
 from penstock import units
-from penstock.lab.analysis import Interval, cost, gb_per_core_hour
+from penstock.lab.analysis import cost
 from penstock.lab.analysis.cost import CORE_HOURS, Sizing
+from penstock.lab.analysis.samples import gb_per_core_hour
 from penstock.lab.analysis.usl import Curve, Fit, Law, NoFit, Size
+from penstock.lab.analysis.verdicts import Interval
 from penstock.lab.records import Run
-from penstock.lab.report import checks, plots
+from penstock.lab.report import checks
+from penstock.lab.report.plots import measures as measure_plots
 from penstock.lab.report.render import Document, KeyFigure, Part, Plot, Section, Table, title
 from penstock.prices import Prices
 
 _MISFIT = 0.10
-"""The law is said not to describe a workload whose median it misses by more."""
+"""The relative error above which the law does not describe a workload well."""
 
 
 def section(curve: Curve) -> Section:
-    name = "The law"
+    name = "Scalability law"
     if isinstance(curve.fit, NoFit):
         return Section(name, curve.fit.reason)
     fit, law = curve.fit, curve.fit.law
     misses = {size.cores: law.seconds(size.cores) / size.seconds - 1 for size in curve.measured}
     worst = max(misses, key=lambda cores: abs(misses[cores]))
     note = (
-        f"Of the {units.seconds(law.seconds(1))} on one core, {units.seconds(law.divided)} divide among the cores, "
-        f"{units.seconds(law.undivided)} do not, and each further core adds {units.seconds(law.added)}. "
+        f"Of the {units.seconds(law.seconds(1))} on one core, {units.seconds(law.divided)} divide among the cores and "
+        f"{units.seconds(law.undivided)} do not; each further core adds {units.seconds(law.added)}. "
         f"The law misses the measured medians by at most {abs(misses[worst]):.1%} ({units.plural(worst, 'core')})"
         + (
-            ": it does not describe this workload well, and its predictions deserve no trust."
+            ": it does not describe this workload well, and its predictions are unreliable."
             if abs(misses[worst]) > _MISFIT
             else "."
         )
@@ -39,10 +42,10 @@ def section(curve: Curve) -> Section:
     rows = [
         ("λ", "runs per hour of one core", *constant(fit, lambda one: one.rate * 3600, units.number)),
         ("σ", "contention: the share that does not divide", *constant(fit, lambda one: one.contention, units.number)),
-        ("κ", "coherency: what each pair of cores costs", *constant(fit, lambda one: one.coherency, units.number)),
-        ("N*", "cores beyond which more make it slower", *constant(fit, lambda one: one.peak_cores, limit)),
+        ("κ", "coherency: the cost of each pair of cores", *constant(fit, lambda one: one.coherency, units.number)),
+        ("N*", "number of cores above which the work gets slower", *constant(fit, lambda one: one.peak_cores, limit)),
     ]
-    columns = ("constant", "what it is", "fitted", "95 % interval")
+    columns = ("constant", "meaning", "fitted", "95 % interval")
     parts: list[Part] = [Table(columns, rows, numeric=frozenset({2, 3}))]
     return Section(name, f"X(N) = λN / (1 + σ(N − 1) + κN(N − 1)), the Universal Scalability Law. {note}", parts)
 
@@ -60,7 +63,7 @@ def limit(cores: float) -> str:
 
 
 def about(cores: float) -> str:
-    """Two digits: a fit knows no more."""
+    """The number of cores to two digits, since the fit is no more precise."""
     digits = max(0, math.floor(math.log10(cores)) - 1)
     return units.count(round(cores / 10**digits) * 10**digits)
 
@@ -71,7 +74,7 @@ def amount(value: float, currency: str) -> str:
 
 
 def digits(value: float) -> str:
-    """Money from a run of seconds to a store of years: three digits that mean something, never an exponent."""
+    """An amount of money with three significant digits or more, without an exponent."""
     if value >= 1000:
         return units.count(value)
     if value >= 1 or value == 0:
@@ -80,26 +83,26 @@ def digits(value: float) -> str:
 
 
 def sources(prices: Prices, *sections: str) -> Section:
-    """The prices of these sections of the price file, and where each is from."""
+    """The prices in these sections of the price file, with their sources."""
     rows = [
         (key, f"{found.value:g}", found.source)
         for key, found in prices.sources.items()
         if key.partition(".")[0] in sections
     ]
-    note = f"In {prices.currency}, of {prices.date}. Copy the file, edit it, and give it with --prices FILE."
+    note = f"In {prices.currency}, as of {prices.date}. To use others, edit a copy of the file and pass --prices FILE."
     table = Table(("price", "value", "source"), rows, numeric=frozenset({1}), folded=units.plural(len(rows), "price"))
     return Section("Prices used", note, [table])
 
 
 def document(runs: Sequence[Run], prices: Prices | None = None) -> Document:
-    """Raises `ValueError` where nothing was measured with success."""
+    """The report of right-sizing. Raises `ValueError` where no repetition succeeded on any size."""
     sizing = cost.sizing(runs, prices)
-    doubts = checks.doubts(runs, [run.description.arm for run in runs])
+    warnings = checks.warnings(runs, [run.description.arm for run in runs])
     name = title(runs[0].description)
     return Document(
         kicker=f"Penstock lab · {name} · right-sizing over {units.plural(len(sizing.curve.measured), 'cluster size')}",
-        headline=f"{doubts}{checks.unfinished(runs)}{headline(name, sizing)}",
-        good=not doubts and all(run.outcome in ("ok", "unfinished") for run in runs),
+        headline=f"{warnings}{checks.unfinished(runs)}{headline(name, sizing)}",
+        good=not warnings and all(run.outcome in ("ok", "unfinished") for run in runs),
         key_figures=_key_figures(sizing),
         sections=[
             *sections(sizing),
@@ -115,7 +118,7 @@ def headline(name: str, sizing: Sizing) -> str:
     fastest, cheapest = curve.fastest, curve.cheapest
     time = f"{units.seconds(fastest.seconds)} {_per(sizing)}"
     if len(curve.measured) == 1:
-        return f"{units.capitalised(name)} took {time} on {_cores(fastest)}; one size is no curve."
+        return f"{units.capitalised(name)} took {time} on {_cores(fastest)}; one size makes no curve."
     if fastest.cores == cheapest.cores:
         sentence = f"{units.capitalised(name)} is fastest and cheapest on {_cores(fastest)}: {time}"
     else:
@@ -125,10 +128,10 @@ def headline(name: str, sizing: Sizing) -> str:
         )
     if curve.as_fast.cores != fastest.cores:
         sentence += f"; {curve.as_fast.cores} are as fast within the noise"
-    return f"{sentence}; {_where_more_harm(sizing)}."
+    return f"{sentence}; {_slowdown(sizing)}."
 
 
-def _where_more_harm(sizing: Sizing) -> str:
+def _slowdown(sizing: Sizing) -> str:
     curve = sizing.curve
     if (slower := curve.slower_from) is not None:
         factor = slower.seconds / curve.fastest.seconds
@@ -139,14 +142,14 @@ def _where_more_harm(sizing: Sizing) -> str:
 def _by_law(curve: Curve) -> str:
     if isinstance(curve.fit, NoFit):
         if all(len(seconds) == 1 for seconds in curve.times.values()):
-            return "with one repetition a size, the noise is unknown"
-        return "no size measured is slower than a smaller one beyond the noise"
+            return "with one repetition per size, the noise is unknown"
+        return "no measured size is slower than a smaller one beyond the noise"
     peak, largest = curve.fit.law.peak_cores, curve.measured[-1].cores
     likely = curve.fit.interval(lambda one: one.peak_cores)
     if likely and likely.low <= largest and math.isinf(likely.high):
         return "whether more cores make it slower is inside the noise"
     if math.isinf(peak):
-        return "more cores never make it slower, as far as the law sees"
+        return "by the law, more cores never make it slower"
     beyond = "every core beyond the first makes" if peak == 1 else f"more than {about(peak)} cores make"
     return f"{'by the law' if peak <= largest else 'predicted, not measured'}: {beyond} it slower"
 
@@ -160,15 +163,15 @@ def _key_figures(sizing: Sizing) -> list[KeyFigure]:
     if isinstance(curve.fit, Fit):
         fitted, largest = curve.fit.law, curve.measured[-1].cores
         figures += [
-            KeyFigure("More cores harm beyond", *constant(curve.fit, lambda one: one.peak_cores, limit)),
-            KeyFigure("Does not divide", *constant(curve.fit, lambda one: one.contention, "{:.1%}".format)),
+            KeyFigure("Slower above", *constant(curve.fit, lambda one: one.peak_cores, limit)),
+            KeyFigure("Contention", *constant(curve.fit, lambda one: one.contention, "{:.1%}".format)),
             KeyFigure("Efficiency", f"{fitted.efficiency(largest):.0%}", f"on {units.plural(largest, 'core')}"),
         ]
     return figures
 
 
 def sections(sizing: Sizing) -> list[Section]:
-    """Throughput, time against cost, every size, and the law; with what was left out, if anything."""
+    """Throughput, time against cost, all sizes, and the law."""
     return [_throughput(sizing), _cost_and_time(sizing), _sizes(sizing), section(sizing.curve)]
 
 
@@ -178,19 +181,20 @@ def _throughput(sizing: Sizing) -> Section:
     def rate(seconds: float) -> float:
         return sizing.bytes / 1e6 / seconds if sizing.bytes else 3600 / seconds
 
-    unit = "MB/s" if sizing.bytes else "runs an hour"
+    unit = "MB/s" if sizing.bytes else "runs per hour"
     text = "; ".join(f"{_cores(size)}: {units.number(rate(size.seconds))} {unit}" for size in curve.measured)
-    plot = Plot("throughput", plots.throughput(curve, rate, unit), f"{text}.", height=380)
+    plot = Plot("throughput", measure_plots.throughput(curve, rate, unit), f"{text}.", height=380)
     if isinstance(curve.fit, NoFit):
         return Section("Throughput", curve.fit.reason, [plot])
     end = curve.predicted[-1].cores
     note = (
-        f"Measured to {units.plural(curve.measured[-1].cores, 'core')}; dashed, to {end}, is what the law predicts. "
+        f"Measured up to {units.plural(curve.measured[-1].cores, 'core')}; the dashed line, up to {end}, is predicted "
+        "by the law. "
         + (
-            "The band is where 95 % of resampled measurements put the law; it does not cover that the law may not hold "
-            "out there."
+            "The band holds 95 % of the laws fitted to resampled measurements; it does not cover the risk that the law "
+            "fails beyond the measured sizes."
             if curve.fit.resampled
-            else "There are no more measurements than unknowns, so nothing is known of the noise and there is no band."
+            else "There are no more measurements than unknowns, so the noise is unknown and there is no band."
         )
     )
     return Section("Throughput", note, [plot])
@@ -198,17 +202,17 @@ def _throughput(sizing: Sizing) -> Section:
 
 def _cost_and_time(sizing: Sizing) -> Section:
     curve = sizing.curve
-    worthy = [size for size in curve.measured if curve.worth_it(size)]
+    efficient = [size for size in curve.measured if curve.is_efficient(size)]
     text = "; ".join(f"{_cores(s)}: {units.seconds(s.seconds)}, {_cost(sizing, s)}" for s in curve.measured)
     note = "Down is faster, left is cheaper; each dot is labelled with its cores. " + (
-        f"{_cores(worthy[0])}: no other size is faster or cheaper."
-        if len(worthy) == 1
-        else f"Worth having are {units.some([str(size.cores) for size in worthy], 12)} cores; "
-        "any other size is beaten by one of them in time, cost or both."
-        if len(worthy) < len(curve.measured)
-        else "Every size measured buys time with money."
+        f"{_cores(efficient[0])}: no other size is faster or cheaper."
+        if len(efficient) == 1
+        else f"The efficient sizes are {units.some([str(size.cores) for size in efficient], 12)} cores; "
+        "each other size is beaten by one of them in time, cost or both."
+        if len(efficient) < len(curve.measured)
+        else "Each measured size is either faster or cheaper than any other."
     )
-    figure = plots.time_against_cost(curve, lambda cost: amount(cost, sizing.currency), sizing.currency)
+    figure = measure_plots.time_against_cost(curve, lambda cost: amount(cost, sizing.currency), sizing.currency)
     return Section("Time against cost", note, [Plot("time-against-cost", figure, f"{text}.", height=380)])
 
 
@@ -218,21 +222,27 @@ def _sizes(sizing: Sizing) -> Section:
         "cores",
         f"seconds {_per(sizing)}",
         "range",
-        "GB per core and hour" if sizing.bytes else "speed-up",
+        "GB per core and hour" if sizing.bytes else "speedup",
         f"{sizing.currency} {_per(sizing)}",
-        f"{sizing.currency} an hour saved",
+        f"{sizing.currency} per hour saved",
         "verdict",
     )
     rows = [_row(sizing, size) for size in (*curve.measured, *curve.predicted)]
     table = Table(columns, rows, numeric=frozenset(range(len(columns) - 1)))
-    at_once = f" {sizing.clusters} clusters of each size ran at once; all are counted." if sizing.clusters > 1 else ""
-    left_out = f" Left out, as not every size completed it: {units.some(sizing.left_out)}." if sizing.left_out else ""
-    note = (
-        f"Medians; the cost is that of the whole cluster while the work went on, without its start. “An hour saved” "
-        f"is what it costs to be that much faster than with the next cheaper size worth having. What is beaten is "
-        f"neither faster nor cheaper than another size; what is as fast is so within the noise.{at_once}{left_out}"
+    at_once = (
+        f" {sizing.clusters} clusters of each size ran concurrently; the cost covers all."
+        if sizing.clusters > 1
+        else ""
     )
-    return Section("Every size", note, [table], brief=True)
+    left_out = (
+        f" Left out, because not every size completed them: {units.some(sizing.left_out)}." if sizing.left_out else ""
+    )
+    note = (
+        f"Times are medians. The cost covers the whole cluster for the duration of the work, without its start. "
+        f"“{sizing.currency} per hour saved” is the price of each hour gained over the next cheaper efficient size. "
+        f"A beaten size is neither faster nor cheaper than another; “as fast” is within the noise.{at_once}{left_out}"
+    )
+    return Section("All sizes", note, [table], brief=True)
 
 
 def _row(sizing: Sizing, size: Size) -> tuple[str, ...]:
@@ -241,7 +251,7 @@ def _row(sizing: Sizing, size: Size) -> tuple[str, ...]:
         ranged = f"{units.digits(size.band.low)}–{units.digits(size.band.high)}" if size.band else ""
     else:
         ranged = f"{units.digits(size.measured.low)}–{units.digits(size.measured.high)}"
-    saved = curve.hour_saved(size) if size.measured else None
+    saved = curve.price_per_hour_saved(size) if size.measured else None
     return (
         units.count(size.cores),
         units.digits(size.seconds),
@@ -263,17 +273,17 @@ def _verdict(sizing: Sizing, size: Size) -> str:
     curve = sizing.curve
     if size.measured is None:
         return "predicted"
-    said = []
+    notes = []
     if size.cores == curve.fastest.cores:
-        said.append("fastest")
+        notes.append("fastest")
     elif size.cores == curve.as_fast.cores:
-        said.append("as fast")
+        notes.append("as fast")
     if size.cores == curve.cheapest.cores:
-        said.append("cheapest")
-    if not curve.worth_it(size):
+        notes.append("cheapest")
+    if not curve.is_efficient(size):
         better = next(other for other in curve.measured if other.beats(size))
-        said.append(f"beaten by {better.cores}")
-    return ", ".join(said)
+        notes.append(f"beaten by {better.cores}")
+    return ", ".join(notes)
 
 
 def _cores(size: Size, *, bare: bool = False) -> str:
@@ -281,7 +291,7 @@ def _cores(size: Size, *, bare: bool = False) -> str:
 
 
 def _per(sizing: Sizing) -> str:
-    return f"a {sizing.unit}"
+    return f"per {sizing.unit}"
 
 
 def _cost(sizing: Sizing, size: Size) -> str:
@@ -289,7 +299,7 @@ def _cost(sizing: Sizing, size: Size) -> str:
 
 
 def data(sizing: Sizing) -> dict[str, object]:
-    """The numbers behind it, for the JSON form."""
+    """The numbers of the report, for JSON."""
     curve = sizing.curve
     found: dict[str, object] = {
         "unit": sizing.unit,
@@ -304,7 +314,7 @@ def data(sizing: Sizing) -> dict[str, object]:
                 "seconds": size.seconds,
                 "band_seconds": [size.band.low, size.band.high] if size.band else None,
                 "cost": size.cost,
-                "worth_it": curve.worth_it(size) if size.measured else None,
+                "worth_it": curve.is_efficient(size) if size.measured else None,
             }
             for size in (*curve.measured, *curve.predicted)
         ],

@@ -1,21 +1,23 @@
-"""What the start-up benchmark says: from submission to the first task, one run per arm."""
+"""The report of the start-up benchmark: time from submission to the first task, one run per arm."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from penstock import units
-from penstock.lab import analysis
+from penstock.lab.analysis.samples import start_seconds
+from penstock.lab.analysis.verdicts import ratio, spread
 from penstock.lab.records import Run
-from penstock.lab.report import checks, plots
+from penstock.lab.report import checks
+from penstock.lab.report.plots import base as base_plots
 from penstock.lab.report.render import Document, KeyFigure, Plot, Section, Table
 
 
 def document(runs: Sequence[Run]) -> Document:
-    """The first run is the one the others are set against."""
-    arms = {run.description.arm: analysis.start_seconds(run) for run in runs}
+    """Compare the runs with the first."""
+    arms = {run.description.arm: start_seconds(run) for run in runs}
     measured = {arm: seconds for arm, seconds in arms.items() if seconds}
-    spreads = {arm: analysis.spread(seconds) for arm, seconds in measured.items()}
+    spreads = {arm: spread(seconds) for arm, seconds in measured.items()}
     failures = {run.description.arm: len(run.of_kind("failure")) for run in runs}
     rows = [
         (
@@ -28,7 +30,7 @@ def document(runs: Sequence[Run]) -> Document:
         )
         for arm, found in spreads.items()
     ]
-    columns = ("arm", "starts", "median, s", "middle half, s", "range, s", "failed")
+    columns = ("arm", "starts", "median, s", "quartiles, s", "range, s", "failed")
     figures = [
         KeyFigure(arm, units.seconds(found.median), f"{found.low:.2f}–{found.high:.2f} s, {found.count} starts")
         for arm, found in spreads.items()
@@ -42,9 +44,9 @@ def document(runs: Sequence[Run]) -> Document:
         sections=[
             Section(
                 "From submission to the first task",
-                "From the start of the command to the launch of the first task; the arms took turns.",
+                "Time from the start of the command to the launch of the first task. The arms took turns.",
                 [
-                    Plot("starts", plots.starts(measured), text, height=110 + 70 * max(1, len(measured))),
+                    Plot("starts", base_plots.starts(measured), text, height=110 + 70 * max(1, len(measured))),
                     Table(columns, rows, numeric=frozenset(range(1, len(columns)))),
                 ],
                 brief=True,
@@ -59,12 +61,10 @@ def _headline(arms: Sequence[tuple[str, list[float]]]) -> str:
     if not arms:
         return "No start succeeded."
     first, own = arms[0]
-    sentence = (
-        f"{first[0].upper()}{first[1:]} launches its first task after {units.seconds(analysis.spread(own).median)}"
-    )
+    sentence = f"{first[0].upper()}{first[1:]} launches its first task after {units.seconds(spread(own).median)}"
     others = []
     for name, seconds in arms[1:]:
-        ratio = analysis.ratio(name, seconds, own)
-        noise = " (inside the noise)" if ratio.verdict == "inside the noise" else ""
-        others.append(f"{name} after {units.seconds(ratio.baseline.median)}{noise}")
+        compared = ratio(name, seconds, own)
+        noise = " (inside the noise)" if compared.verdict == "inside the noise" else ""
+        others.append(f"{name} after {units.seconds(compared.baseline.median)}{noise}")
     return f"{sentence}; {', '.join(others)}." if others else f"{sentence}."

@@ -6,13 +6,15 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from penstock import prices, units
-from penstock.lab import analysis
 from penstock.lab.analysis import stores
 from penstock.lab.analysis.cost import Relative
+from penstock.lab.analysis.resources import core_seconds, usage
 from penstock.lab.analysis.stores import Cell, Choices, Matrix, Row, Store
+from penstock.lab.analysis.verdicts import spread
 from penstock.lab.records import Run
-from penstock.lab.report import checks, comparison, plots, scaling
-from penstock.lab.report.render import Document, KeyFigure, Part, Plot, Section, Table, title
+from penstock.lab.report import checks, comparison, resources, scaling
+from penstock.lab.report.plots import base as base_plots
+from penstock.lab.report.render import Document, KeyFigure, Part, Plot, Section, Table, range_text, title
 from penstock.prices import Medium, Prices
 
 
@@ -21,7 +23,7 @@ def sections(found: Matrix, labels: Sequence[str]) -> list[Section]:
 
 
 def _amounts(found: Matrix, labels: Sequence[str]) -> Section:
-    """Bytes of users and on drives, and throughput per core and hour."""
+    """Bytes stored by users and on drives, and throughput per core and hour."""
     stored, speeds = [], []
     for row, label in zip(found.rows, labels, strict=True):
         cells = [(row.cells.get(store.name), store) for store in found.stores]
@@ -33,9 +35,9 @@ def _amounts(found: Matrix, labels: Sequence[str]) -> Section:
     names = [store.name for store in found.stores]
     numeric = frozenset(range(1, len(names) + 2))
     note = (
-        "What users store, and what that is on each store's drives: the data set, or where there is none, what is "
-        "written. Then GB per core and hour: size / executor cores / seconds × 3600; of TPC-DS the size is its scale's "
-        "raw data."
+        "The first table lists the bytes that users store (the data set, or the output where there is none) and the "
+        "bytes on the drives of each store. The second lists GB per core and hour: size / executor cores / seconds × "
+        "3600, where the size of TPC-DS is the raw data of its scale factor."
     )
     return Section(
         "Bytes and throughput",
@@ -48,15 +50,15 @@ def _amounts(found: Matrix, labels: Sequence[str]) -> Section:
 
 
 def _effort(found: Matrix, labels: Sequence[str]) -> list[Section]:
-    """Of stores on the measuring machine; nothing where there is none."""
+    """Resources of the stores on the measuring machine; empty where there is none."""
     shares, figures, daemons = [], [], []
-    told: set[str] = set()
+    listed: set[str] = set()
     for row, label in zip(found.rows, labels, strict=True):
-        # Reading and writing of one run are two workloads here, and were metered as one repetition.
-        cells = [cell for cell in row.cells.values() if cell.run.description.id not in told]
-        told |= {cell.run.description.id for cell in cells}
+        # The reads and writes of one run are two workloads here, but its repetitions were metered as a whole.
+        cells = [cell for cell in row.cells.values() if cell.run.description.id not in listed]
+        listed |= {cell.run.description.id for cell in cells}
         name = label.removesuffix(f", {row.series}") if row.series else label
-        if any(analysis.usage(cell.run, _FIGURES[0][0]) for cell in cells):
+        if any(usage(cell.run, _FIGURES[0][0]) for cell in cells):
             shares.append((name, *(_share(row.cells.get(store.name)) for store in found.stores)))
         for store in found.stores:
             cell = row.cells.get(store.name)
@@ -75,19 +77,19 @@ def _effort(found: Matrix, labels: Sequence[str]) -> list[Section]:
         columns = ("workload", "store", "daemon", "core-seconds", "peak memory", "read", "written")
         parts.append(Table(columns, daemons, frozenset(range(3, 7)), folded="Every daemon"))
     note = (
-        "Core-seconds of the store and, in brackets, of the applications, in one repetition, by the kernel's own "
-        "counters. Only stores on the measuring machine are known; what they take there applications lack."
+        "Core-seconds of the store and, in parentheses, of the applications, per repetition, from the kernel's "
+        "counters. They cover only stores on the measuring machine, where store and applications share the cores."
     )
-    return [Section("The store's own work", note, parts)]
+    return [Section("Work of the stores", note, parts)]
 
 
 def _share(cell: Cell | None) -> str:
-    own = analysis.usage(cell.run, _FIGURES[0][0]) if cell else []
+    own = usage(cell.run, _FIGURES[0][0]) if cell else []
     if cell is None or not own:
         return ""
-    applications = analysis.core_seconds(cell.run)
+    applications = core_seconds(cell.run)
     beside = f" ({units.number(applications)})" if applications is not None else ""
-    return f"{units.number(analysis.spread(own).median)}{beside}"
+    return f"{units.number(spread(own).median)}{beside}"
 
 
 _FIGURES = (
@@ -99,92 +101,78 @@ _FIGURES = (
 
 
 def _median(cell: Cell, key: str) -> str:
-    values = analysis.usage(cell.run, key)
+    values = usage(cell.run, key)
     if not values:
         return ""
-    median = analysis.spread(values).median
+    median = spread(values).median
     return (
         units.number(median) if key.endswith("seconds") else units.size(median) if "peak" in key else units.data(median)
     )
 
 
 def _daemons(cell: Cell, label: str, store: Store) -> list[tuple[str, ...]]:
-    found = analysis.daemons(cell.run)
-    if len(found) < 2:
-        return []
-    return [
-        (
-            label,
-            store.name,
-            name,
-            units.number(one.core_seconds),
-            units.size(one.peak_memory_bytes) if one.peak_memory_bytes else "",
-            units.data(one.read_bytes) if one.read_bytes is not None else "",
-            units.data(one.written_bytes) if one.written_bytes is not None else "",
-        )
-        for name, one in found.items()
-    ]
+    return [(label, store.name, *row) for row in resources.daemon_rows(cell.run)]
 
 
 def _layouts(found: Matrix) -> list[Section]:
-    """Media, daemons and pools, as the runs recorded them."""
-    layouts = {store.name: (store.told.get("store") or {}).get("layout") or {} for store in found.stores}
+    """Recorded media, daemons and pools."""
+    layouts = {store.name: (store.lake.get("store") or {}).get("layout") or {} for store in found.stores}
     keys = list(dict.fromkeys(key for layout in layouts.values() for key in layout))
-    rows = [("lake", *(checks.lake(store.told) for store in found.stores))]
+    rows = [("lake", *(checks.lake(store.lake) for store in found.stores))]
     rows += [(key, *(str(layout.get(key, "")) for layout in layouts.values())) for key in keys]
-    return [Section("What the stores are made of", "", [Table(("", *layouts), rows)])]
+    return [Section("Layout of the stores", "", [Table(("", *layouts), rows)])]
 
 
 _IN_HEADLINE = 3
-"""Stores; with more of them the table is easier to read than a sentence."""
+"""The most stores that the headline lists; of more, it names the fastest."""
 
 
 @dataclass(frozen=True)
 class Question:
-    """What the runs do not say. `medium` is what the capacity of all stores is bought as, by its name in the prices."""
+    """The choices of the reader. `medium` names the drives, in the prices, that all capacity is priced as."""
 
     chosen: Choices = field(default_factory=Choices)
     prices: Prices = field(default_factory=prices.read_prices)
     medium: str | None = None
 
     @property
-    def bought(self) -> Medium:
+    def drives(self) -> Medium:
         """Raises `KeyError` where the prices have no such medium."""
         media = self.prices.media
         return media[self.medium] if self.medium else next(iter(media.values()))
 
 
-def document(runs: Sequence[Run], asked: Question | None = None) -> Document:
-    """Raises `ValueError` where the runs make no table of stores."""
-    asked = asked or Question()
-    found = stores.matrix(runs, asked.chosen)
+def document(runs: Sequence[Run], question: Question | None = None) -> Document:
+    """The comparison of stores. Raises `ValueError` where the runs do not form a table of stores."""
+    question = question or Question()
+    found = stores.matrix(runs, question.chosen)
     labels = row_labels(found)
     names = [f"{title(run.description)} on {run.description.arm}" for run in runs]
-    doubts = checks.doubts(runs, names)
+    warnings = checks.warnings(runs, names)
     return Document(
         kicker=f"Penstock lab · stores · {units.plural(len(found.rows), 'workload')} on "
         f"{units.plural(len(found.stores), 'store')}",
-        headline=f"{doubts}{checks.unfinished(runs)}{_headline(found)}",
-        good=not doubts,
+        headline=f"{warnings}{checks.unfinished(runs)}{_headline(found)}",
+        good=not warnings,
         key_figures=_key_figures(found),
         sections=[
-            _stores(found, asked),
+            _stores(found, question),
             _times(found, labels),
             *checks.failures(runs, names),
             *_relative(found, labels),
             *_price_and_performance(found, labels),
             *sections(found, labels),
-            scaling.sources(asked.prices, "storage", "media"),
-            checks.many([run.description for run in runs], [run.outcome for run in runs]),
+            scaling.sources(question.prices, "storage", "media"),
+            checks.reproduction_of_many([run.description for run in runs], [run.outcome for run in runs]),
         ],
-        data=_data(found, labels, asked),
+        data=_data(found, labels, question),
     )
 
 
 def row_labels(found: Matrix) -> list[str]:
-    """What each workload is called; with its options where two would be called the same."""
+    """The label of each row, with the options that distinguish rows of the same workload."""
     plain = [", ".join(filter(None, (title(row.run.description), row.series))) for row in found.rows]
-    told = []
+    labels = []
     for row, label in zip(found.rows, plain, strict=True):
         alike = [other.run.description.options for other, same in zip(found.rows, plain, strict=True) if same == label]
         differing = [
@@ -192,8 +180,8 @@ def row_labels(found: Matrix) -> list[str]:
             for name, value in row.run.description.options.items()
             if len({repr(options.get(name)) for options in alike}) > 1
         ]
-        told.append(", ".join([label, *differing]))
-    return told
+        labels.append(", ".join([label, *differing]))
+    return labels
 
 
 def _headline(found: Matrix) -> str:
@@ -204,10 +192,10 @@ def _headline(found: Matrix) -> str:
     if len(parts) > _IN_HEADLINE:
         timed = [(found.mean_time(store) or 0, store) for store in found.stores[1:] if found.mean_time(store)]
         time, best = min(timed, key=lambda pair: pair[0])
-        told = f"the fastest, {best.name}, takes {units.number(time)}× the time"
+        outcome = f"the fastest, {best.name}, takes {units.number(time)}× the time"
     else:
-        told = "; ".join(parts)
-    return f"Over {over}, against {found.baseline.name}: {told}."
+        outcome = "; ".join(parts)
+    return f"Over {over}, against {found.baseline.name}: {outcome}."
 
 
 def _against(found: Matrix, store: Store) -> str:
@@ -229,11 +217,11 @@ def _key_figures(found: Matrix) -> list[KeyFigure]:
             detail = f"{units.number(time)}× the time, {units.number(capacity)}× the capacity"
             figures.append(KeyFigure(f"Price × time, {store.name}", f"{units.number(both.price_performance)}×", detail))
         elif time is not None:
-            figures.append(KeyFigure(f"Time, {store.name}", f"{units.number(time)}×", "its protection is not known"))
+            figures.append(KeyFigure(f"Time, {store.name}", f"{units.number(time)}×", "protection unknown"))
     return figures
 
 
-def _stores(found: Matrix, asked: Question) -> Section:
+def _stores(found: Matrix, question: Question) -> Section:
     rows = []
     for store in found.stores:
         time, capacity = found.mean_time(store), found.capacity(store)
@@ -241,50 +229,50 @@ def _stores(found: Matrix, asked: Question) -> Section:
         rows.append(
             (
                 store.name,
-                kept.name if kept else "not known",
+                kept.name if kept else "unknown",
                 f"{units.number(kept.factor)}×" if kept else "",
-                scaling.digits(stores.capacity_price(asked.prices, asked.bought, kept)) if kept else "",
+                scaling.digits(stores.capacity_price(question.prices, question.drives, kept)) if kept else "",
                 f"{units.number(time)}×" if time is not None else "",
                 f"{units.number(capacity)}×" if capacity is not None else "",
                 f"{units.number(time * capacity)}×" if time is not None and capacity is not None else "",
             )
         )
     columns = (
-        *("store", "protection", "raw capacity", f"{asked.prices.currency} a usable TB"),
+        *("store", "protection", "raw capacity", f"{question.prices.currency} per usable TB"),
         *("time", "price", "price × time"),
     )
     note = (
-        f"Against {found.baseline.name}. Time is the geometric mean over the workloads that both completed. The price "
-        "is that of the raw capacity for what users store, as Red Hat compared Ceph with HDFS: three copies 3×, four "
-        f"data and two parity chunks 1.5×; in money, {asked.bought.title} filled to "
-        f"{asked.prices.storage.fill_share:.0%}. Below 1 the same work costs less."
+        f"Relative to {found.baseline.name}. Time is the geometric mean over the workloads that both stores completed. "
+        "Price is the raw capacity for user data, as in Red Hat's comparison of Ceph with HDFS: 3× for three copies, "
+        f"1.5× for four data and two parity chunks; in money, {question.drives.title} filled to "
+        f"{question.prices.storage.fill_share:.0%}. Below 1 the same work costs less."
     )
     if unprotected := [store.name for store in found.stores if store.raw_factor == 1]:
-        note += f" What {units.some(unprotected)} keeps is there once: a lost drive is lost data."
+        note += f" Data on {units.some(unprotected)} has a single copy: a lost drive is lost data."
     return Section("Stores", note, [Table(columns, rows, numeric=frozenset(range(2, 7)))], brief=True)
 
 
 def _times(found: Matrix, labels: Sequence[str]) -> Section:
-    def told(row: Row, store: Store) -> str:
+    def written(row: Row, store: Store) -> str:
         cell = row.cells.get(store.name)
         if cell is None:
             return "✗ failed" if store.name in row.failed else ""
-        took = analysis.spread(cell.work.seconds)
-        ranged = f" ({units.digits(took.low)}–{units.digits(took.high)})" if took.count > 1 else ""
+        took = spread(cell.work.seconds)
+        ranged = f" ({range_text(took)})" if took.count > 1 else ""
         part = found.ratio(row, store)
         ratio = f" {units.number(part.ratio)}×" if part and store != found.baseline else ""
         noise = "≈" if part and part.verdict == "inside the noise" and store != found.baseline else ""
         return f"{units.digits(took.median)}{ranged}{ratio}{noise}"
 
     rows = [
-        (label, _unit(row), *(told(row, store) for store in found.stores))
+        (label, _unit(row), *(written(row, store) for store in found.stores))
         for row, label in zip(found.rows, labels, strict=True)
     ]
     columns = ("workload", "unit", *(store.name for store in found.stores))
-    note = f"Medians with their range, and their ratio to {found.baseline.name}; ≈ where it is within the noise."
+    note = f"Medians with their range, and their ratio to {found.baseline.name}; ≈ marks a ratio within the noise."
     left_out = list(dict.fromkeys(name for row in found.rows for name in row.left_out))
     if left_out:
-        note += f" Left out, as not every store completed them: {units.some(left_out, 12)}."
+        note += f" Left out, because not every store completed them: {units.some(left_out, 12)}."
     return Section("Time", note, [Table(columns, rows, numeric=frozenset(range(2, len(columns))))], brief=True)
 
 
@@ -294,19 +282,19 @@ def _unit(row: Row) -> str:
 
 
 def _relative(found: Matrix, labels: Sequence[str]) -> list[Section]:
-    """All stores, workload by workload: performance alone, and for the price of the capacity."""
+    """The performance of all stores by workload."""
     performance = _by_store(found, lambda row, store: _inverse(found, row, store))
-    text = "; ".join(_spoken(name, labels, values) for name, values in performance.items())
-    size = plots.height(len(labels), len(performance))
-    figure = plots.ratio_bars(
+    text = "; ".join(_ratios_text(name, labels, values) for name, values in performance.items())
+    size = base_plots.height(len(labels), len(performance))
+    figure = base_plots.ratio_bars(
         labels, performance, f"performance / that of {found.baseline.name}", longest=_longest(found)
     )
-    note = f"How much work in the same time, against {found.baseline.name}: longer is faster."
+    note = f"Work done in the same time, relative to {found.baseline.name}: a longer bar is faster."
     return [Section("Performance", note, [Plot("performance", figure, f"{text}.", height=size)])]
 
 
 def _price_and_performance(found: Matrix, labels: Sequence[str]) -> list[Section]:
-    """The published figure's shape: of each store, its relative price beside its relative performance."""
+    """The relative price of each store beside its relative performance, as in the published figure."""
     sections = []
     for number, store in enumerate(found.stores[1:], start=1):
         against = [found.relative(row, store) for row in found.rows]
@@ -316,16 +304,16 @@ def _price_and_performance(found: Matrix, labels: Sequence[str]) -> list[Section
             "price of raw capacity": [one.capacity if one else None for one in against],
             "performance": [one.performance if one else None for one in against],
         }
-        figure = plots.ratio_bars(
+        figure = base_plots.ratio_bars(
             labels, groups, f"{store.name} / {found.baseline.name}", longest=_longest(found), first_colour=1
         )
-        text = _spoken(f"{store.name}, performance", labels, groups["performance"])
+        text = _ratios_text(f"{store.name}, performance", labels, groups["performance"])
         capacity = units.number(found.capacity(store) or 1)
         note = (
-            f"{units.capitalised(store.name)} against {found.baseline.name}, whose price and performance are 1: it "
-            "pays for itself where the bar of its performance is the longer one."
+            f"{units.capitalised(store.name)} relative to {found.baseline.name}, whose price and performance are 1. "
+            "The store pays off where its performance bar is longer than its price bar."
         )
-        plot = Plot(f"price-{number}", figure, f"{text}; price {capacity}×.", height=plots.height(len(labels), 2))
+        plot = Plot(f"price-{number}", figure, f"{text}; price {capacity}×.", height=base_plots.height(len(labels), 2))
         sections.append(Section(f"Relative price and performance: {store.name}", note, [plot]))
     if sections:
         rows = [
@@ -334,15 +322,13 @@ def _price_and_performance(found: Matrix, labels: Sequence[str]) -> list[Section
         ]
         columns = ("workload", *(store.name for store in found.stores[1:]))
         table = Table(columns, rows, numeric=frozenset(range(1, len(columns))))
-        note = (
-            f"The price of raw capacity times the time, against {found.baseline.name}: below 1 the same work for less."
-        )
+        note = f"Price of raw capacity times time, relative to {found.baseline.name}: below 1 the same work costs less."
         sections.append(Section("Price × time", note, [table], brief=True))
     return sections
 
 
 def _longest(found: Matrix) -> float:
-    """Bar of any of the plots: all have one scale, so that stores can be compared across them."""
+    """The longest bar of all plots, which share a scale so that stores can be compared across them."""
     against = [(row, store) for row in found.rows for store in found.stores]
     performances = [_inverse(found, row, store) or 0 for row, store in against]
     return max([*performances, *(found.capacity(store) or 0 for store in found.stores)])
@@ -361,22 +347,22 @@ def _inverse(found: Matrix, row: Row, store: Store) -> float | None:
     return 1 / part.ratio if part else None
 
 
-def _spoken(name: str, labels: Sequence[str], values: Sequence[float | None]) -> str:
-    told = [f"{label} {units.number(v)}×" for label, v in zip(labels, values, strict=True) if v is not None]
-    return f"{name}: {', '.join(told)}"
+def _ratios_text(name: str, labels: Sequence[str], values: Sequence[float | None]) -> str:
+    texts = [f"{label} {units.number(v)}×" for label, v in zip(labels, values, strict=True) if v is not None]
+    return f"{name}: {', '.join(texts)}"
 
 
-def _data(found: Matrix, labels: Sequence[str], asked: Question) -> Mapping[str, object]:
+def _data(found: Matrix, labels: Sequence[str], question: Question) -> Mapping[str, object]:
     return {
         "baseline": found.baseline.name,
-        "currency": asked.prices.currency,
-        "medium": asked.bought.title,
+        "currency": question.prices.currency,
+        "medium": question.drives.title,
         "stores": {
             store.name: {
-                "lake": dict(store.told),
+                "lake": dict(store.lake),
                 "protection": store.protection.name if store.protection else None,
                 "raw_factor": store.raw_factor,
-                "capacity_price": stores.capacity_price(asked.prices, asked.bought, store.protection)
+                "capacity_price": stores.capacity_price(question.prices, question.drives, store.protection)
                 if store.protection
                 else None,
                 "time": found.mean_time(store),

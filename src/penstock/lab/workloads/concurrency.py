@@ -15,7 +15,7 @@ from typing import Annotated, Any, ClassVar
 from penstock import units
 from penstock.errors import InvalidInput
 from penstock.lab import conditions, progress
-from penstock.lab.analysis import ALONE, TOGETHER
+from penstock.lab.analysis.resources import ALONE, TOGETHER
 from penstock.lab.environment import last_samples, slug
 from penstock.lab.progress import Listener
 from penstock.lab.session import Session

@@ -17,7 +17,7 @@ from typing import Annotated, Any, ClassVar
 from penstock import units
 from penstock.errors import InvalidInput, MissingRequirement, NotFound
 from penstock.lab import progress, validation
-from penstock.lab.analysis import natural
+from penstock.lab.analysis.samples import natural
 from penstock.lab.environment import Bench, last_samples, workloads_jar
 from penstock.lab.launchers import Ran
 from penstock.lab.session import Session

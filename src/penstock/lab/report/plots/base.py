@@ -1,21 +1,31 @@
-"""Axes, layout, boxes and bars of every plot, in the colours of the style sheet, which follow light and dark."""
+"""Traces, axes and layout of every plot, in the colours of the style sheet, which follow light and dark.
+
+A trace is built by `bar`, `scatter` or `box`; `figure` joins traces and layout.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from penstock import units
 
 Figure = dict[str, Any]
-"""A Plotly figure as plain data: `data` and `layout`."""
+"""A Plotly figure, or a part of one, as plain data."""
+
+Write = Callable[[float], str]
+"""Formats a value with its unit."""
+
+MB = 1e6
 
 SERIES = tuple(f"var(--series-{number})" for number in range(1, 7))
-"""In the order they are to be used; told apart by people who cannot tell red from green, too."""
+"""In order of use. Readers with red-green colour blindness can distinguish them, too."""
 DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
 SYMBOLS = ("circle", "square", "diamond", "triangle-up", "cross", "x")
-"""Beside the colour: series are told apart in black and white, too."""
+"""Besides its colour each series has a dash and a symbol, so that plots can be read in black and white."""
 
+SOFT = "var(--series-1-soft)"
+INK = "var(--ink)"
 QUIET = "var(--muted)"
 BAD = "var(--bad)"
 
@@ -26,36 +36,119 @@ NO_DIFFERENCE: Figure = {
     "yref": "paper",
     "y0": 0,
     "y1": 1,
-    "line": {"color": "var(--ink)", "width": 1, "dash": "dot"},
+    "line": {"color": INK, "width": 1, "dash": "dot"},
 }
 """A line through the whole plot where a ratio is 1."""
 
+DECADES = tuple(base * 10.0**decade for decade in range(-3, 5) for base in (1, 2, 5))
+
+
+def colour(index: int) -> str:
+    return SERIES[index % len(SERIES)]
+
+
+def symbol(index: int) -> str:
+    return SYMBOLS[index % len(SYMBOLS)]
+
+
+def stroke(index: int, width: float, dash: int | None = None) -> Figure:
+    """The line of a series; `dash` is another series whose dash it has."""
+    return {"color": colour(index), "width": width, "dash": DASHES[(index if dash is None else dash) % len(DASHES)]}
+
+
+def hover(texts: Iterable[str]) -> Figure:
+    """The texts that a trace shows under the pointer, one for each of its points."""
+    return {"hovertext": list(texts), "hoverinfo": "text"}
+
+
+def bar(names: Iterable[Any], values: Iterable[Any], texts: Iterable[str], fill: str, **more: Any) -> Figure:
+    """Horizontal bars."""
+    marker = {"color": fill, **more.pop("marker", {})}
+    return {
+        "type": "bar",
+        "orientation": "h",
+        "y": list(names),
+        "x": list(values),
+        "marker": marker,
+        **hover(texts),
+        **more,
+    }
+
+
+def column(names: Iterable[str], values: Iterable[float], texts: Iterable[str], fill: str, **more: Any) -> Figure:
+    """Vertical bars."""
+    return {"type": "bar", "x": list(names), "y": list(values), "marker": {"color": fill}, **hover(texts), **more}
+
+
+def scatter(
+    x: Iterable[Any], y: Iterable[Any], texts: Iterable[str] | None = None, *, mode: str = "lines", **more: Any
+) -> Figure:
+    """Lines, markers or texts. A trace without `texts` does not react to the pointer."""
+    shown = {"hoverinfo": "skip"} if texts is None else hover(texts)
+    return {"type": "scatter", "mode": mode, "x": list(x), "y": list(y), **shown, **more}
+
+
+def end_labels(rows: Iterable[str], ends: Iterable[float], texts: Iterable[str], **more: Any) -> Figure:
+    """Texts to the right of horizontal bars."""
+    return scatter(ends, rows, mode="text", text=list(texts), textposition="middle right", cliponaxis=False, **more)
+
 
 def box(
-    index: int, arm: str, labelled: Mapping[str, float], *, jitter: float, size: int, opacity: float
-) -> dict[str, Any]:
-    """One arm's box and whiskers with every sample as a dot, `labelled` by what shows on hovering over it."""
-    colour = SERIES[index % len(SERIES)]
+    index: int,
+    name: str,
+    texts: Iterable[str],
+    *,
+    jitter: float,
+    size: int,
+    opacity: float,
+    width: float = 1.5,
+    **axes: Any,
+) -> Figure:
+    """Box and whiskers with every sample as a dot, which shows its text under the pointer."""
     return {
         "type": "box",
-        "orientation": "h",
-        "name": arm,
-        "x": list(labelled.values()),
-        "text": list(labelled),
+        "name": name,
+        "text": list(texts),
         "hoverinfo": "text",
         "hoveron": "points",
         "boxpoints": "all",
         "jitter": jitter,
         "pointpos": 0,
         "fillcolor": "rgba(0,0,0,0)",
-        "line": {"color": colour, "width": 1.5},
-        "marker": {"size": size, "opacity": opacity, "color": colour},
+        "line": {"color": colour(index), "width": width},
+        "marker": {"size": size, "opacity": opacity, "color": colour(index)},
+        **axes,
     }
+
+
+def row_box(
+    index: int, name: str, labelled: Mapping[str, float], *, jitter: float, size: int, opacity: float
+) -> Figure:
+    """A horizontal `box` of the values of `labelled`, whose keys are the texts."""
+    values = list(labelled.values())
+    return box(index, name, labelled, jitter=jitter, size=size, opacity=opacity, x=values, orientation="h")
+
+
+def whiskers(ranges: Iterable[tuple[float, float, float]], fill: str, **more: Any) -> Figure:
+    """Error bars; each range is (low, value, high)."""
+    ends = list(ranges)
+    return {
+        "type": "data",
+        "symmetric": False,
+        "array": [high - value for _, value, high in ends],
+        "arrayminus": [value - low for low, value, _ in ends],
+        "color": fill,
+        **more,
+    }
+
+
+def figure(data: Iterable[Figure], **more: Any) -> Figure:
+    return {"data": list(data), "layout": layout(**more)}
 
 
 def layout(**more: Any) -> Figure:
     return {
-        "margin": {"l": 48, "r": 12, "t": 8, "b": 44},
+        "margin": margin(),
         "hovermode": "closest",
         "showlegend": False,
         "legend": {"orientation": "h", "x": 0, "y": 1.02, "yanchor": "bottom", "traceorder": "normal"},
@@ -64,11 +157,28 @@ def layout(**more: Any) -> Figure:
     }
 
 
+def margin(left: int = 48, right: int = 12, top: int = 8) -> Figure:
+    return {"l": left, "r": right, "t": top, "b": 44}
+
+
 def axis(title: str = "", **more: Any) -> Figure:
     return {"title": {"text": title, "standoff": 10}, "automargin": True, "zeroline": False, **more}
 
 
-DECADES = tuple(base * 10.0**decade for decade in range(-3, 5) for base in (1, 2, 5))
+def zero_axis(title: str, **more: Any) -> Figure:
+    """An axis that starts at zero."""
+    return axis(title, rangemode="tozero", **more)
+
+
+def row_axis() -> Figure:
+    """A vertical axis with a label for every row, the first row at the top."""
+    return axis(type="category", showgrid=False, autorange="reversed", dtick=1)
+
+
+def column_axis(columns: int, **more: Any) -> Figure:
+    """A horizontal axis with a label for every column; the labels of many columns are upright."""
+    crowded: Figure = {"tickangle": -90, "tickfont": {"size": 9}} if columns > 24 else {}
+    return axis(type="category", showgrid=False, dtick=1, **crowded, **more)
 
 
 def log_axis(title: str, ticks: Sequence[float] = DECADES) -> Figure:
@@ -77,68 +187,47 @@ def log_axis(title: str, ticks: Sequence[float] = DECADES) -> Figure:
 
 def starts(arms: Mapping[str, Sequence[float]]) -> Figure:
     """Every start of every arm as a dot beside its box."""
-    return {
-        "data": [
-            box(
-                index,
-                arm,
-                {f"<b>{arm}</b>, start {number}: {units.seconds(v)}": v for number, v in enumerate(values, start=1)},
-                jitter=0.5,
-                size=6,
-                opacity=0.7,
-            )
+
+    def labelled(arm: str, values: Sequence[float]) -> dict[str, float]:
+        return {f"<b>{arm}</b>, start {number}: {units.seconds(v)}": v for number, v in enumerate(values, start=1)}
+
+    return figure(
+        (
+            row_box(index, arm, labelled(arm, values), jitter=0.5, size=6, opacity=0.7)
             for index, (arm, values) in enumerate(arms.items())
-        ],
-        "layout": layout(xaxis=axis("seconds", rangemode="tozero"), yaxis=axis(showgrid=False, autorange="reversed")),
-    }
+        ),
+        xaxis=zero_axis("seconds"),
+        yaxis=axis(showgrid=False, autorange="reversed"),
+    )
 
 
-def stacked_costs(
-    rows: Sequence[str], parts: Mapping[str, Sequence[float]], unit: str, write: Callable[[float], str]
-) -> Figure:
-    """A bar per row, made of its parts; at its end, what they come to."""
+def stacked_costs(rows: Sequence[str], parts: Mapping[str, Sequence[float]], unit: str, write: Write) -> Figure:
+    """A bar per row, divided into its parts, with the sum at its end."""
     totals = [sum(values) for values in zip(*parts.values(), strict=True)]
+
+    def texts(name: str, values: Sequence[float]) -> list[str]:
+        return [
+            f"<b>{row}</b><br>{name} {write(value)} of {write(total)}"
+            for row, value, total in zip(rows, values, totals, strict=True)
+        ]
+
     bars = [
-        {
-            "type": "bar",
-            "orientation": "h",
-            "name": name,
-            "y": list(rows),
-            "x": list(values),
-            "marker": {"color": SERIES[index % len(SERIES)]},
-            "hovertext": [
-                f"<b>{row}</b><br>{name} {write(value)} of {write(total)}"
-                for row, value, total in zip(rows, values, totals, strict=True)
-            ],
-            "hoverinfo": "text",
-        }
+        bar(rows, values, texts(name, values), colour(index), name=name)
         for index, (name, values) in enumerate(parts.items())
     ]
-    ends = {
-        "type": "scatter",
-        "mode": "text",
-        "y": list(rows),
-        "x": totals,
-        "text": [f" {write(total)}" for total in totals],
-        "textposition": "middle right",
-        "cliponaxis": False,
-        "showlegend": False,
-        "hoverinfo": "skip",
-    }
-    return {
-        "data": [*bars, ends],
-        "layout": layout(
-            barmode="stack",
-            showlegend=True,
-            margin={"l": 48, "r": 110, "t": 8, "b": 44},
-            xaxis=axis(unit, rangemode="tozero"),
-            yaxis=axis(type="category", showgrid=False, autorange="reversed", dtick=1),
-        ),
-    }
+    sums = end_labels(rows, totals, [f" {write(total)}" for total in totals], showlegend=False)
+    return figure(
+        [*bars, sums],
+        barmode="stack",
+        showlegend=True,
+        margin=margin(right=110),
+        xaxis=zero_axis(unit),
+        yaxis=row_axis(),
+    )
 
 
 _ROOM = 1.12
-"""Beyond the longest bar, for what is written at its end."""
+"""The length of the axis in longest bars: the rest is room for the labels at the ends of the bars."""
 
 
 def ratio_bars(
@@ -151,38 +240,35 @@ def ratio_bars(
 ) -> Figure:
     """For each row a bar per group, from 0; the dotted line at 1 is the baseline. None leaves a bar out.
 
-    `longest` is the longest bar of all plots that are to have one scale.
+    `longest` is the longest bar of all plots that share a scale.
     """
-    return {
-        "data": [
-            {
-                "type": "bar",
-                "orientation": "h",
-                "name": name,
-                "y": list(rows),
-                "x": list(values),
-                "marker": {"color": SERIES[(index + first_colour) % len(SERIES)]},
-                "text": [f" {units.number(value)}×" if value is not None else "" for value in values],
-                "textposition": "outside",
-                "textfont": {"size": 10, "color": "var(--muted)"},
-                "cliponaxis": False,
-                "hovertext": [
-                    f"<b>{row}</b><br>{name}: {units.number(value)}×" if value is not None else ""
-                    for row, value in zip(rows, values, strict=True)
-                ],
-                "hoverinfo": "text",
-            }
-            for index, (name, values) in enumerate(groups.items())
-        ],
-        "layout": layout(
-            barmode="group",
-            showlegend=len(groups) > 1,
-            margin={"l": 48, "r": 48, "t": 28, "b": 44},
-            xaxis=axis(title, range=[0, max(1, longest) * _ROOM]),
-            yaxis=axis(type="category", showgrid=False, autorange="reversed", dtick=1),
-            shapes=[{**NO_DIFFERENCE, "layer": "below"}],
-        ),
-    }
+
+    def shown(values: Sequence[float | None]) -> list[str]:
+        return ["" if value is None else f"{units.number(value)}×" for value in values]
+
+    bars = [
+        bar(
+            rows,
+            values,
+            [f"<b>{row}</b><br>{name}: {text}" if text else "" for row, text in zip(rows, shown(values), strict=True)],
+            colour(index + first_colour),
+            name=name,
+            text=[f" {text}" if text else "" for text in shown(values)],
+            textposition="outside",
+            textfont={"size": 10, "color": QUIET},
+            cliponaxis=False,
+        )
+        for index, (name, values) in enumerate(groups.items())
+    ]
+    return figure(
+        bars,
+        barmode="group",
+        showlegend=len(groups) > 1,
+        margin=margin(right=48, top=28),
+        xaxis=axis(title, range=[0, max(1, longest) * _ROOM]),
+        yaxis=row_axis(),
+        shapes=[{**NO_DIFFERENCE, "layer": "below"}],
+    )
 
 
 def height(rows: int, groups: int) -> int:

@@ -2,56 +2,53 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from penstock import units
 from penstock.lab.analysis.usl import Curve, Fit, Size
 from penstock.lab.analysis.verdicts import Spread, spread
-from penstock.lab.report.plots.base import DASHES, QUIET, SERIES, SYMBOLS, Figure, axis, box, layout
-
-Write = Callable[[float], str]
+from penstock.lab.report.plots.base import (
+    INK,
+    QUIET,
+    SERIES,
+    SOFT,
+    Figure,
+    Write,
+    axis,
+    bar,
+    end_labels,
+    figure,
+    margin,
+    row_axis,
+    row_box,
+    scatter,
+    stroke,
+    symbol,
+    whiskers,
+    zero_axis,
+)
 
 
 def bars(values: Mapping[str, Spread], unit: str, write: Write) -> Figure:
-    """Medians from zero, written beside them; the whisker is the range over the repetitions."""
-    names = list(values)
+    """Medians as bars from zero, labelled; the whisker is the range over the repetitions."""
     spreads = list(values.values())
-    return {
-        "data": [
-            {
-                "type": "bar",
-                "orientation": "h",
-                "y": names,
-                "x": [found.median for found in spreads],
-                "width": 0.6,
-                "marker": {"color": SERIES[0]},
-                "error_x": _range(spreads, "var(--ink)"),
-                "hovertext": [_text(name, found, write) for name, found in values.items()],
-                "hoverinfo": "text",
-            },
-            {
-                "type": "scatter",
-                "mode": "text",
-                "y": names,
-                "x": [found.high for found in spreads],
-                "text": [f"\u00a0\u00a0{write(found.median)}" for found in spreads],
-                "textposition": "middle right",
-                "cliponaxis": False,
-                "hoverinfo": "skip",
-            },
-        ],
-        "layout": layout(
-            margin={"l": 48, "r": 112, "t": 8, "b": 44},
-            xaxis=axis(unit, rangemode="tozero"),
-            yaxis=axis(type="category", autorange="reversed", showgrid=False, dtick=1),
-        ),
-    }
+    texts = [_text(name, found, write) for name, found in values.items()]
+    medians = bar(
+        values, [found.median for found in spreads], texts, SERIES[0], width=0.6, error_x=_range(spreads, INK)
+    )
+    labels = [f"\u00a0\u00a0{write(found.median)}" for found in spreads]
+    return figure(
+        [medians, end_labels(values, [found.high for found in spreads], labels)],
+        margin=margin(right=112),
+        xaxis=zero_axis(unit),
+        yaxis=row_axis(),
+    )
 
 
 def deviations(values: Mapping[str, Sequence[float]], write: Write) -> Figure:
-    """A box a row with a dot for every repetition, each against the median of its row, in percent.
+    """A box per row with a dot for every repetition, in percent above the median of its row.
 
-    Against the median, since on one axis of seconds the box of a short measure is a line.
+    On one axis of seconds, the box of a short measure would be a line.
     """
     data = []
     for name, found in values.items():
@@ -60,55 +57,39 @@ def deviations(values: Mapping[str, Sequence[float]], write: Write) -> Figure:
             f"<b>{name}</b>, {number} of {len(found)}: {write(value)}": (value / median - 1) * 100
             for number, value in enumerate(found, start=1)
         }
-        data.append(box(0, name, labelled, jitter=0.4, size=6, opacity=0.75))
-    return {
-        "data": data,
-        "layout": layout(
-            xaxis=axis("percent above the median", ticksuffix=" %", zeroline=True, zerolinecolor=QUIET),
-            yaxis=axis(type="category", showgrid=False, autorange="reversed", dtick=1),
-        ),
-    }
+        data.append(row_box(0, name, labelled, jitter=0.4, size=6, opacity=0.75))
+    percent = axis("percent above the median", ticksuffix=" %")
+    return figure(data, xaxis={**percent, "zeroline": True, "zerolinecolor": QUIET}, yaxis=row_axis())
 
 
 def curves(series: Mapping[str, Mapping[int, Spread]], title: str, unit: str, write: Write) -> Figure:
-    """A line per series through its medians at each number of clients, the range as a whisker."""
+    """A line per series through its medians at each number of clients; the whisker is the range."""
     ticks = sorted({clients for points in series.values() for clients in points})
-    return {
-        "data": [
-            {
-                "type": "scatter",
-                "mode": "lines+markers",
-                "name": name,
-                "x": list(points),
-                "y": [found.median for found in points.values()],
-                "line": {"color": SERIES[index % len(SERIES)], "width": 2, "dash": DASHES[index % len(DASHES)]},
-                "marker": {"size": 7, "symbol": SYMBOLS[index % len(SYMBOLS)]},
-                "error_y": _range(list(points.values()), QUIET),
-                "hovertext": [_text(f"{name}, {title} {clients}", found, write) for clients, found in points.items()],
-                "hoverinfo": "text",
-            }
+    return figure(
+        (
+            scatter(
+                points,
+                [found.median for found in points.values()],
+                [_text(f"{name}, {title} {clients}", found, write) for clients, found in points.items()],
+                mode="lines+markers",
+                name=name,
+                line=stroke(index, 2),
+                marker={"size": 7, "symbol": symbol(index)},
+                error_y=_range(points.values(), QUIET),
+            )
             for index, (name, points) in enumerate(series.items())
-        ],
-        "layout": layout(
-            showlegend=len(series) > 1,
-            margin={"l": 56, "r": 12, "t": 28, "b": 44},
-            xaxis=axis(title, tickvals=ticks, ticktext=[str(tick) for tick in ticks], rangemode="tozero"),
-            yaxis=axis(unit, rangemode="tozero"),
         ),
-    }
+        showlegend=len(series) > 1,
+        margin=margin(left=56, top=28),
+        xaxis=zero_axis(title, tickvals=ticks, ticktext=[str(tick) for tick in ticks]),
+        yaxis=zero_axis(unit),
+    )
 
 
-def _range(spreads: Sequence[Spread], colour: str) -> Figure:
-    return {
-        "type": "data",
-        "symmetric": False,
-        "array": [found.high - found.median for found in spreads],
-        "arrayminus": [found.median - found.low for found in spreads],
-        "color": colour,
-        "thickness": 1.2,
-        "width": 4,
-        "visible": any(found.count > 1 for found in spreads),
-    }
+def _range(spreads: Iterable[Spread], fill: str) -> Figure:
+    known = list(spreads)
+    ends = [(found.low, found.median, found.high) for found in known]
+    return whiskers(ends, fill, thickness=1.2, width=4, visible=any(found.count > 1 for found in known))
 
 
 def _text(name: str, found: Spread, write: Write) -> str:
@@ -117,34 +98,29 @@ def _text(name: str, found: Spread, write: Write) -> str:
 
 
 _STEPS = 60
-_INK = "var(--ink)"
 
 
 def throughput(curve: Curve, rate: Callable[[float], float], unit: str) -> Figure:
-    """Every repetition as a dot, the law through them, dashed and with its band where nothing was measured.
+    """Every repetition as a dot and the fitted law, which is dashed beyond the measured sizes.
 
-    `rate` turns the seconds of a run into what the vertical axis shows, in `unit`.
+    `rate` converts the seconds of a run to the value on the vertical axis, in `unit`.
     """
     fitted = _law(curve, curve.fit, rate) if isinstance(curve.fit, Fit) else []
     dots = [(cores, value) for cores, seconds in curve.times.items() for value in seconds]
-    measured = {
-        "type": "scatter",
-        "mode": "markers",
-        "name": "measured",
-        "x": [cores for cores, _ in dots],
-        "y": [rate(value) for _, value in dots],
-        "marker": {"size": 8, "color": SERIES[0], "opacity": 0.75},
-        "hovertext": [f"<b>{units.plural(cores, 'core')}</b>  {units.seconds(value)}" for cores, value in dots],
-        "hoverinfo": "text",
-    }
-    return {
-        "data": [*fitted, measured],
-        "layout": layout(
-            showlegend=True,
-            xaxis=axis("executor cores", rangemode="tozero", showgrid=False),
-            yaxis=axis(unit, rangemode="tozero"),
-        ),
-    }
+    measured = scatter(
+        [cores for cores, _ in dots],
+        [rate(value) for _, value in dots],
+        [f"<b>{units.plural(cores, 'core')}</b>  {units.seconds(value)}" for cores, value in dots],
+        mode="markers",
+        name="measured",
+        marker={"size": 8, "color": SERIES[0], "opacity": 0.75},
+    )
+    return figure(
+        [*fitted, measured],
+        showlegend=True,
+        xaxis=zero_axis("executor cores", showgrid=False),
+        yaxis=zero_axis(unit),
+    )
 
 
 def _law(curve: Curve, fit: Fit, rate: Callable[[float], float]) -> list[Figure]:
@@ -154,55 +130,34 @@ def _law(curve: Curve, fit: Fit, rate: Callable[[float], float]) -> list[Figure]
     traces = [_ideal(fit, rate, end)]
     if fit.resampled:
         traces.append(_band(fit, rate, [*inside, *outside[1:]]))
-    for name, cores, dash in (("the law", inside, "solid"), ("predicted", outside, "dash")):
-        seconds = [fit.law.seconds(count) for count in cores]
-        traces.append(
-            {
-                "type": "scatter",
-                "mode": "lines",
-                "name": name,
-                "x": cores,
-                "y": [rate(value) for value in seconds],
-                "line": {"color": SERIES[0], "width": 2, "dash": dash},
-                "hovertext": [_hover(fit, count, name) for count in cores],
-                "hoverinfo": "text",
-            }
-        )
+    for name, cores, dash in (("the law", inside, 0), ("predicted", outside, 1)):
+        rates = [rate(fit.law.seconds(count)) for count in cores]
+        texts = [_law_text(fit, count, name) for count in cores]
+        traces.append(scatter(cores, rates, texts, name=name, line=stroke(0, 2, dash)))
     return traces
 
 
 def _ideal(fit: Fit, rate: Callable[[float], float], end: int) -> Figure:
-    """Up to where it leaves the plot: a line to the top would flatten everything else."""
+    """Linear scaling, cut off where it leaves the plot: a full line would flatten everything else."""
     best = max(rate(fit.law.seconds(cores)) for cores in _grid(1, end))
     one = rate(fit.law.seconds(1))
     reach = min(float(end), 1.15 * best / one)
-    return {
-        "type": "scatter",
-        "mode": "lines",
-        "name": "linear",
-        "x": [0, reach],
-        "y": [0, one * reach],
-        "line": {"color": QUIET, "width": 1, "dash": "dot"},
-        "hoverinfo": "skip",
-    }
+    return scatter([0, reach], [0, one * reach], name="linear", line={"color": QUIET, "width": 1, "dash": "dot"})
 
 
 def _band(fit: Fit, rate: Callable[[float], float], cores: Sequence[float]) -> Figure:
     bands = [(count, band) for count in cores if (band := fit.band(count))]
-    return {
-        "type": "scatter",
-        "mode": "lines",
-        "name": "95 % band",
-        "x": [count for count, _ in bands] + [count for count, _ in reversed(bands)],
-        "y": [rate(band.low) for _, band in bands] + [rate(band.high) for _, band in reversed(bands)],
-        "fill": "toself",
-        "fillcolor": "var(--series-1-soft)",
-        "line": {"width": 0},
-        "hoverinfo": "skip",
-    }
+    return scatter(
+        [count for count, _ in bands] + [count for count, _ in reversed(bands)],
+        [rate(band.low) for _, band in bands] + [rate(band.high) for _, band in reversed(bands)],
+        name="95 % band",
+        fill="toself",
+        fillcolor=SOFT,
+        line={"width": 0},
+    )
 
 
-def _hover(fit: Fit, cores: float, name: str) -> str:
+def _law_text(fit: Fit, cores: float, name: str) -> str:
     text = f"<b>{units.number(cores)} cores</b>, {name}: {units.seconds(fit.law.seconds(cores))}"
     band = fit.band(cores)
     return f"{text}<br>95 %: {units.seconds(band.low)} to {units.seconds(band.high)}" if band else text
@@ -212,50 +167,42 @@ def _grid(start: float, end: float) -> list[float]:
     return [start + (end - start) * step / _STEPS for step in range(_STEPS + 1)]
 
 
-def time_against_cost(curve: Curve, money: Callable[[float], str], unit: str) -> Figure:
-    """A dot per size, labelled with its cores; down and left is better. The line joins the sizes worth having."""
-    worthy = sorted((size for size in curve.measured if curve.worth_it(size)), key=lambda size: size.cost)
-    others = [size for size in curve.measured if not curve.worth_it(size)]
+def time_against_cost(curve: Curve, write: Write, unit: str) -> Figure:
+    """A dot per size, labelled with its cores; the line joins the sizes that no other size beats."""
+    efficient = sorted((size for size in curve.measured if curve.is_efficient(size)), key=lambda size: size.cost)
+    others = [size for size in curve.measured if not curve.is_efficient(size)]
+    open_circle = {"size": 9, "color": SERIES[0], "symbol": "circle-open", "line": {"width": 1.5}}
     groups = (
-        ("worth having", worthy, "lines+markers+text", {"size": 10, "color": SERIES[0]}),
+        ("efficient", efficient, "lines+markers+text", {"size": 10, "color": SERIES[0]}),
         ("beaten in time and cost", others, "markers+text", {"size": 9, "color": QUIET}),
-        (
-            "predicted",
-            list(curve.predicted),
-            "markers+text",
-            {"size": 9, "color": SERIES[0], "symbol": "circle-open", "line": {"width": 1.5}},
-        ),
+        ("predicted", curve.predicted, "markers+text", open_circle),
     )
-    return {
-        "data": [
-            {
-                "type": "scatter",
-                "mode": mode,
-                "name": name,
-                "x": [size.cost for size in sizes],
-                "y": [size.seconds for size in sizes],
-                "text": [f"{size.cores}" for size in sizes],
-                "textposition": "top right",
-                "textfont": {"color": _INK, "size": 12},
-                "cliponaxis": False,
-                "marker": marker,
-                "line": {"color": SERIES[0], "width": 1.5},
-                "hovertext": [_size_text(size, money) for size in sizes],
-                "hoverinfo": "text",
-            }
+    return figure(
+        (
+            scatter(
+                [size.cost for size in sizes],
+                [size.seconds for size in sizes],
+                [_size_text(size, write) for size in sizes],
+                mode=mode,
+                name=name,
+                text=[f"{size.cores}" for size in sizes],
+                textposition="top right",
+                textfont={"color": INK, "size": 12},
+                cliponaxis=False,
+                marker=marker,
+                line={"color": SERIES[0], "width": 1.5},
+            )
             for name, sizes, mode, marker in groups
             if sizes
-        ],
-        "layout": layout(
-            showlegend=True,
-            xaxis=axis(f"{unit} a run", rangemode="tozero"),
-            yaxis=axis("seconds a run", rangemode="tozero"),
         ),
-    }
+        showlegend=True,
+        xaxis=zero_axis(f"{unit} per run"),
+        yaxis=zero_axis("seconds per run"),
+    )
 
 
-def _size_text(size: Size, money: Callable[[float], str]) -> str:
-    text = f"<b>{units.plural(size.cores, 'core')}</b>  {units.seconds(size.seconds)}, {money(size.cost)}"
+def _size_text(size: Size, write: Write) -> str:
+    text = f"<b>{units.plural(size.cores, 'core')}</b>  {units.seconds(size.seconds)}, {write(size.cost)}"
     if size.measured is None and size.band:
         text += f"<br>predicted, 95 %: {units.seconds(size.band.low)} to {units.seconds(size.band.high)}"
     return text

@@ -7,226 +7,167 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 
 from penstock import units
-from penstock.lab.analysis import Execution, Life, Ratio
+from penstock.lab.analysis.resources import Execution, Timeline
+from penstock.lab.analysis.verdicts import Ratio
 from penstock.lab.report.plots.base import (
     BAD,
     DECADES,
     NO_DIFFERENCE,
     QUIET,
     SERIES,
-    SYMBOLS,
+    SOFT,
     Figure,
     axis,
+    bar,
     box,
-    layout,
+    colour,
+    column,
+    column_axis,
+    figure,
     log_axis,
+    margin,
+    row_box,
+    scatter,
+    symbol,
+    whiskers,
+    zero_axis,
 )
 
 
 def query_bars(medians: Mapping[str, float], planning: Mapping[str, float]) -> Figure:
-    """A bar per query; where planning was measured it is the lower part of the bar."""
-    names = list(medians)
-    hover = [f"<b>{name}</b>  {units.seconds(medians[name])}" for name in names]
+    """A bar per query; where planning was measured, it is the lower part of the bar."""
+
+    def text(name: str) -> str:
+        planned = f"<br>planning {units.seconds(planning.get(name, 0))}" if planning else ""
+        return f"<b>{name}</b>  {units.seconds(medians[name])}{planned}"
+
+    parts = [("execution", [medians[name] - planning.get(name, 0.0) for name in medians], SERIES[0])]
     if planning:
-        hover = [
-            f"{text}<br>planning {units.seconds(planning.get(n, 0))}" for n, text in zip(names, hover, strict=True)
-        ]
-    parts = [("execution", [medians[name] - planning.get(name, 0.0) for name in names], SERIES[0])]
-    if planning:
-        parts.insert(0, ("planning", [planning.get(name, 0.0) for name in names], SERIES[1]))
-    crowded: Figure = {"tickangle": -90, "tickfont": {"size": 9}} if len(names) > 24 else {}
-    return {
-        "data": [
-            {
-                "type": "bar",
-                "name": title,
-                "x": names,
-                "y": values,
-                "marker": {"color": colour},
-                "hovertext": hover,
-                "hoverinfo": "text",
-            }
-            for title, values, colour in parts
-        ],
-        "layout": layout(
-            barmode="stack",
-            showlegend=bool(planning),
-            xaxis=axis(type="category", showgrid=False, dtick=1, **crowded),
-            yaxis=axis("seconds"),
-        ),
-    }
+        parts.insert(0, ("planning", [planning.get(name, 0.0) for name in medians], SERIES[1]))
+    return figure(
+        (column(medians, values, map(text, medians), fill, name=part) for part, values, fill in parts),
+        barmode="stack",
+        showlegend=bool(planning),
+        xaxis=column_axis(len(medians)),
+        yaxis=axis("seconds"),
+    )
 
 
 def cumulative(seconds: Mapping[str, float]) -> Figure:
-    """Time gone by as the queries ran one after the other."""
-    totals: list[float] = []
-    for value in seconds.values():
-        totals.append((totals[-1] if totals else 0.0) + value)
-    hover = [
+    """Elapsed time after each query, in the order they ran."""
+    totals = list(itertools.accumulate(seconds.values()))
+    texts = [
         f"<b>{units.seconds(total)}</b> after {name}<br>query {index} of {len(totals)}, {units.seconds(seconds[name])}"
         for index, (name, total) in enumerate(zip(seconds, totals, strict=True), start=1)
     ]
-    return {
-        "data": [
-            {
-                "type": "scatter",
-                "mode": "lines",
-                "x": list(range(1, len(totals) + 1)),
-                "y": totals,
-                "line": {"color": SERIES[0], "width": 2, "shape": "hv"},
-                "fill": "tozeroy",
-                "fillcolor": "var(--series-1-soft)",
-                "hovertext": hover,
-                "hoverinfo": "text",
-            }
-        ],
-        "layout": layout(xaxis=axis("queries done", rangemode="tozero"), yaxis=axis("seconds", rangemode="tozero")),
-    }
+    step = {"color": SERIES[0], "width": 2, "shape": "hv"}
+    line = scatter(range(1, len(totals) + 1), totals, texts, line=step, fill="tozeroy", fillcolor=SOFT)
+    return figure([line], xaxis=zero_axis("queries done"), yaxis=zero_axis("seconds"))
 
 
 def distribution(groups: Mapping[str, Mapping[str, float]]) -> Figure:
     """Box and whiskers with a dot per query, one row per arm, on a logarithmic axis."""
-    return {
-        "data": [
-            box(
-                index,
-                arm,
-                {f"<b>{name}</b>  {units.seconds(value)}": value for name, value in seconds.items()},
-                jitter=0.6,
-                size=5,
-                opacity=0.55,
-            )
+
+    def labelled(seconds: Mapping[str, float]) -> dict[str, float]:
+        return {f"<b>{name}</b>  {units.seconds(value)}": value for name, value in seconds.items()}
+
+    return figure(
+        (
+            row_box(index, arm, labelled(seconds), jitter=0.6, size=5, opacity=0.55)
             for index, (arm, seconds) in enumerate(groups.items())
-        ],
-        "layout": layout(
-            xaxis=log_axis("seconds, logarithmic"),
-            yaxis=axis(showticklabels=len(groups) > 1, showgrid=False, autorange="reversed"),
         ),
-    }
+        xaxis=log_axis("seconds, logarithmic"),
+        yaxis=axis(showticklabels=len(groups) > 1, showgrid=False, autorange="reversed"),
+    )
 
 
 def shares(parts: Mapping[str, float], unit: str) -> Figure:
-    """One bar divided into the parts of a whole; the first part has the colour that means work."""
+    """One bar, divided into the parts of a whole; the first part has the colour of useful work."""
     whole = sum(parts.values()) or 1.0
-    return {
-        "data": [
-            {
-                "type": "bar",
-                "orientation": "h",
-                "name": f"{name}  {value / whole:.0%}",
-                "y": [""],
-                "x": [value],
-                "marker": {"color": SERIES[index % len(SERIES)]},
-                "hovertext": f"<b>{name}</b><br>{units.count(value)} {unit}, {value / whole:.0%}",
-                "hoverinfo": "text",
-            }
-            for index, (name, value) in enumerate(parts.items())
-        ],
-        "layout": layout(
-            barmode="stack",
-            showlegend=True,
-            bargap=0.1,
-            xaxis=axis(unit),
-            yaxis=axis(showticklabels=False, showgrid=False),
-        ),
-    }
+    data = []
+    for index, (name, value) in enumerate(parts.items()):
+        text = f"<b>{name}</b><br>{units.count(value)} {unit}, {value / whole:.0%}"
+        data.append({**bar([""], [value], [], colour(index), name=f"{name}  {value / whole:.0%}"), "hovertext": text})
+    return figure(
+        data,
+        barmode="stack",
+        showlegend=True,
+        bargap=0.1,
+        xaxis=axis(unit),
+        yaxis=axis(showticklabels=False, showgrid=False),
+    )
 
 
 def user_boxes(together: Mapping[str, Sequence[Execution]], alone: Mapping[str, float], mark: str) -> Figure:
-    """For each query a box and whiskers over all users with a dot for each execution, and a mark of that name for what
-    it takes alone."""
+    """For each query a box over all users, with a dot per execution and a diamond for the time alone.
+
+    `mark` is the name of the diamonds in the legend.
+    """
     dots = [execution for found in together.values() for execution in found]
-    crowded: Figure = {"tickangle": -90, "tickfont": {"size": 9}} if len(together) > 24 else {}
     marks = {name: alone[name] for name in together if name in alone}
-    return {
-        "data": [
-            {
-                "type": "box",
-                "name": "every user",
-                "x": [dot.query for dot in dots],
-                "y": [dot.seconds for dot in dots],
-                "text": [f"<b>{dot.query}</b>, user {dot.user}: {units.seconds(dot.seconds)}" for dot in dots],
-                "hoverinfo": "text",
-                "hoveron": "points",
-                "boxpoints": "all",
-                "jitter": 0.5,
-                "pointpos": 0,
-                "fillcolor": "rgba(0,0,0,0)",
-                "line": {"color": SERIES[0], "width": 1.2},
-                "marker": {"size": 4, "opacity": 0.6, "color": SERIES[0]},
-            },
-            {
-                "type": "scatter",
-                "mode": "markers",
-                "name": mark,
-                "x": list(marks),
-                "y": list(marks.values()),
-                "hovertext": [f"<b>{name}</b>, alone: {units.seconds(value)}" for name, value in marks.items()],
-                "hoverinfo": "text",
-                "marker": {"size": 8, "symbol": "diamond", "color": SERIES[1]},
-            },
-        ],
-        "layout": layout(
-            showlegend=bool(marks),
-            margin={"l": 48, "r": 12, "t": 28, "b": 44},
-            xaxis=axis(
-                type="category",
-                categoryorder="array",
-                categoryarray=list(together),
-                showgrid=False,
-                dtick=1,
-                range=[-0.6, len(together) - 0.4],
-                **crowded,
-            ),
-            yaxis=log_axis("seconds, logarithmic"),
-        ),
-    }
+    boxes = box(
+        0,
+        "every user",
+        [f"<b>{dot.query}</b>, user {dot.user}: {units.seconds(dot.seconds)}" for dot in dots],
+        jitter=0.5,
+        size=4,
+        opacity=0.6,
+        width=1.2,
+        x=[dot.query for dot in dots],
+        y=[dot.seconds for dot in dots],
+    )
+    diamonds = scatter(
+        marks,
+        marks.values(),
+        [f"<b>{name}</b>, alone: {units.seconds(value)}" for name, value in marks.items()],
+        mode="markers",
+        name=mark,
+        marker={"size": 8, "symbol": "diamond", "color": SERIES[1]},
+    )
+    order = {"categoryorder": "array", "categoryarray": list(together), "range": [-0.6, len(together) - 0.4]}
+    return figure(
+        [boxes, diamonds],
+        showlegend=bool(marks),
+        margin=margin(top=28),
+        xaxis=column_axis(len(together), **order),
+        yaxis=log_axis("seconds, logarithmic"),
+    )
 
 
-def timeline(lives: Sequence[Life]) -> Figure:
-    """A row for each application: its queries as bars one after the other, and in grey what was not a query."""
-    whole = {life.who: (life.submitted, life.ended) for life in lives}
-    queries = [(life.who, name, start, seconds) for life in lives for name, start, seconds in life.queries]
-    return {
-        "data": [
-            {
-                "type": "bar",
-                "orientation": "h",
-                "name": "from submission to end",
-                "y": list(whole),
-                "base": [start for start, _ in whole.values()],
-                "x": [end - start for start, end in whole.values()],
-                "marker": {"color": QUIET, "opacity": 0.35},
-                "hovertext": [
-                    f"<b>{who}</b><br>{units.seconds(start)} to {units.seconds(end)}"
-                    for who, (start, end) in whole.items()
-                ],
-                "hoverinfo": "text",
-            },
-            {
-                "type": "bar",
-                "orientation": "h",
-                "name": "queries",
-                "y": [who for who, *_ in queries],
-                "base": [start for _, _, start, _ in queries],
-                "x": [seconds for *_, seconds in queries],
-                "marker": {"color": SERIES[0], "line": {"color": "var(--paper)", "width": 1}},
-                "hovertext": [
-                    f"<b>{who}, {name}</b><br>{units.seconds(seconds)}, from {units.seconds(start)}"
-                    for who, name, start, seconds in queries
-                ],
-                "hoverinfo": "text",
-            },
+def timeline(timelines: Sequence[Timeline]) -> Figure:
+    """A row per application: its queries one after the other; grey is the time outside of queries."""
+    whole = {one.who: (one.submitted, one.ended) for one in timelines}
+    queries = [(one.who, name, start, seconds) for one in timelines for name, start, seconds in one.queries]
+    lifetimes = bar(
+        whole,
+        [end - start for start, end in whole.values()],
+        [f"<b>{who}</b><br>{units.seconds(start)} to {units.seconds(end)}" for who, (start, end) in whole.items()],
+        QUIET,
+        name="from submission to end",
+        base=[start for start, _ in whole.values()],
+        marker={"opacity": 0.35},
+    )
+    executions = bar(
+        [who for who, *_ in queries],
+        [seconds for *_, seconds in queries],
+        [
+            f"<b>{who}, {name}</b><br>{units.seconds(seconds)}, from {units.seconds(start)}"
+            for who, name, start, seconds in queries
         ],
-        "layout": layout(
-            barmode="overlay",
-            bargap=0.3,
-            showlegend=True,
-            margin={"l": 48, "r": 12, "t": 28, "b": 44},
-            xaxis=axis("seconds since the first submission", rangemode="tozero"),
-            yaxis=axis(type="category", autorange="reversed", showgrid=False),
-        ),
-    }
+        SERIES[0],
+        name="queries",
+        base=[start for _, _, start, _ in queries],
+        marker={"line": {"color": "var(--paper)", "width": 1}},
+    )
+    return figure(
+        [lifetimes, executions],
+        barmode="overlay",
+        bargap=0.3,
+        showlegend=True,
+        margin=margin(top=28),
+        xaxis=zero_axis("seconds since the first submission"),
+        yaxis=axis(type="category", autorange="reversed", showgrid=False),
+    )
 
 
 _TICKS: tuple[Sequence[float], ...] = (
@@ -235,77 +176,65 @@ _TICKS: tuple[Sequence[float], ...] = (
     DECADES,
     [10.0**decade for decade in range(-6, 7)],
 )
-"""From the closest to the farthest apart."""
+"""Sets of ticks, from the densest to the sparsest."""
 _LABELS = 20
-"""As many have room beside each other."""
+"""The most labels that fit side by side."""
 _LEAST_SPAN = 0.1
-"""In powers of ten: below it, what is all but equal would look far apart."""
+"""In powers of ten: on a shorter axis, ratios that are almost equal would look far apart."""
 
 
 def ratios(parts: Sequence[Ratio], title: str = "candidate / baseline") -> Figure:
-    """A dot with its interval per query; 1 is no difference, the left side is faster."""
+    """A dot with its interval per query; 1 is no difference, and the left side is faster."""
     colours = {"faster": SERIES[0], "slower": BAD}
     rows = sorted(parts, key=lambda part: part.ratio, reverse=True)
-    return {
-        "data": [
-            {
-                "type": "scatter",
-                "mode": "markers",
-                "y": [part.name for part in rows],
-                "x": [part.ratio for part in rows],
-                "marker": {"size": 7, "color": [colours.get(part.verdict, QUIET) for part in rows]},
-                "error_x": _error(rows),
-                "hovertext": [_ratio_text(part) for part in rows],
-                "hoverinfo": "text",
-            }
-        ],
-        "layout": layout(
-            xaxis=_ratio_axis(title, rows),
-            yaxis=axis(type="category", tickfont={"size": 10}, dtick=1, range=[-1, len(rows)]),
-            shapes=[NO_DIFFERENCE],
-        ),
-    }
+    fills = [colours.get(part.verdict, QUIET) for part in rows]
+    dots = _ratio_dots(rows, [part.name for part in rows], map(_ratio_text, rows), color=fills)
+    return figure(
+        [dots],
+        xaxis=_ratio_axis(title, rows),
+        yaxis=axis(type="category", tickfont={"size": 10}, dtick=1, range=[-1, len(rows)]),
+        shapes=[NO_DIFFERENCE],
+    )
 
 
 def ratio_groups(arms: Mapping[str, Sequence[Ratio]]) -> Figure:
-    """For each name a dot with its interval per arm; every arm has its colour and its symbol."""
+    """For each name a dot with its interval per arm; every arm has a colour and a symbol of its own."""
     names = list(dict.fromkeys(part.name for parts in arms.values() for part in parts))
-    offsets = {arm: (index + 1) / (len(arms) + 1) - 0.5 for index, arm in enumerate(arms)}
-    return {
-        "data": [
-            {
-                "type": "scatter",
-                "mode": "markers",
-                "name": arm,
-                "y": [names.index(part.name) + offsets[arm] for part in parts],
-                "x": [part.ratio for part in parts],
-                "marker": {"size": 7, "color": SERIES[index % len(SERIES)], "symbol": SYMBOLS[index % len(SYMBOLS)]},
-                "error_x": _error(parts),
-                "hovertext": [f"{arm}, {_ratio_text(part)}" for part in parts],
-                "hoverinfo": "text",
-            }
-            for index, (arm, parts) in enumerate(arms.items())
-        ],
-        "layout": layout(
-            showlegend=True,
-            margin={"l": 48, "r": 12, "t": 28, "b": 44},
-            xaxis=_ratio_axis("arm / baseline", (part for parts in arms.values() for part in parts)),
-            yaxis=axis(
-                tickvals=list(range(len(names))), ticktext=names, range=[len(names) - 0.5, -0.5], showgrid=False
-            ),
-            shapes=[NO_DIFFERENCE],
-        ),
-    }
+    data = []
+    for index, (arm, parts) in enumerate(arms.items()):
+        offset = (index + 1) / (len(arms) + 1) - 0.5
+        positions = [names.index(part.name) + offset for part in parts]
+        texts = [f"{arm}, {_ratio_text(part)}" for part in parts]
+        dots = _ratio_dots(parts, positions, texts, color=colour(index), symbol=symbol(index))
+        data.append({**dots, "name": arm})
+    rows: Figure = {"tickvals": list(range(len(names))), "ticktext": names, "range": [len(names) - 0.5, -0.5]}
+    return figure(
+        data,
+        showlegend=True,
+        margin=margin(top=28),
+        xaxis=_ratio_axis("arm / baseline", itertools.chain(*arms.values())),
+        yaxis=axis(showgrid=False, **rows),
+        shapes=[NO_DIFFERENCE],
+    )
+
+
+def _ratio_dots(parts: Sequence[Ratio], y: Sequence[object], texts: Iterable[str], **marker: object) -> Figure:
+    ends = [
+        (part.interval.low, part.ratio, part.interval.high) if part.interval else (part.ratio,) * 3 for part in parts
+    ]
+    interval = whiskers(ends, QUIET, thickness=1, width=0)
+    x = [part.ratio for part in parts]
+    return scatter(x, y, texts, mode="markers", marker={"size": 7, **marker}, error_x=interval)
 
 
 def _ratio_axis(title: str, parts: Iterable[Ratio]) -> Figure:
-    """As wide as the ratios, their intervals and 1 take, with the closest ticks whose labels do not run together."""
+    """A logarithmic axis that holds 1 and every ratio with its interval, with the densest ticks that fit."""
     ends = [1.0]
     for part in parts:
         ends += [part.ratio, part.interval.low, part.interval.high] if part.interval else [part.ratio]
     low, high = (math.log10(end(value for value in ends if 0 < value < math.inf)) for end in (min, max))
-    margin = max(0.04 * (high - low), (_LEAST_SPAN - (high - low)) / 2)
-    shown = (low - margin, high + margin)
+    room = max(0.04 * (high - low), (_LEAST_SPAN - (high - low)) / 2)
+    shown = (low - room, high + room)
     ticks = next((found for found in (_within(each, shown) for each in _TICKS) if _have_room(found, shown)), [1.0])
     return {**log_axis(f"{title}, logarithmic", ticks), "range": list(shown)}
 
@@ -317,18 +246,6 @@ def _within(ticks: Sequence[float], shown: tuple[float, float]) -> list[float]:
 def _have_room(ticks: Sequence[float], shown: tuple[float, float]) -> bool:
     gaps = (math.log10(after / before) for before, after in itertools.pairwise(ticks))
     return min(gaps, default=math.inf) >= (shown[1] - shown[0]) / _LABELS
-
-
-def _error(parts: Sequence[Ratio]) -> Figure:
-    return {
-        "type": "data",
-        "symmetric": False,
-        "array": [part.interval.high - part.ratio if part.interval else 0 for part in parts],
-        "arrayminus": [part.ratio - part.interval.low if part.interval else 0 for part in parts],
-        "color": QUIET,
-        "thickness": 1,
-        "width": 0,
-    }
 
 
 def _ratio_text(part: Ratio) -> str:
