@@ -88,7 +88,7 @@ def test_responses_have_all_fields_of_the_engines_values(value: Any, model: Any)
 
 
 def test_an_application_is_shown_with_all_that_the_engine_knows(stage: Stage) -> None:
-    stage.engine.applications["app-1"] = APPLICATION
+    stage.engine.submitted["app-1"] = APPLICATION
     body = stage.client().get("/v1/applications/app-1").json()
     known = APPLICATION.to_json()
     assert shape({name: body[name] for name in known}) == shape(json.loads(json.dumps(known)))
