@@ -18,7 +18,7 @@ from penstock.home import Home
 from penstock.lake.model import Credentials, Lake
 from penstock.lake.registry import Lakes
 from penstock.lake.s3 import s3_client
-from penstock.lake.stores import ensured
+from penstock.lake.stores import ensure_running
 
 LAKE = "chaos"
 """The lake as applications see it: the same bucket, behind the faulty gateways."""
@@ -44,7 +44,7 @@ class Environment:
         """Everything that is no application's is up again and without faults."""
         for gateway in self.gateways:
             gateway.heal()
-        ensured(self.home, self.store)
+        ensure_running(self.home, self.store)
         Database(self.home).up()
 
 

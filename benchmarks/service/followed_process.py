@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from penstock.clusters.backend import READ_AT_ONCE, Handle
+from penstock.clusters.backend import MAX_READ_BYTES, Handle
 from penstock.home import Home
 from penstock.service import server
 from penstock.service.listening import Listening
@@ -31,7 +31,7 @@ def content(start: int, end: int) -> bytes:
 
 
 class Writing(PretendedBackend):
-    def read(self, handle: Handle, name: str, start: int, *, at_most: int = READ_AT_ONCE) -> bytes:
+    def read(self, handle: Handle, name: str, start: int, *, at_most: int = MAX_READ_BYTES) -> bytes:
         try:
             age = time.time() - self._directory(handle).stat().st_mtime
         except FileNotFoundError:

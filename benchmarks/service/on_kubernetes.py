@@ -139,7 +139,7 @@ def tpcds(home: Home, scale: float) -> dict[str, Any]:
 @contextlib.contextmanager
 def quota_of(api: Api, target: Target, applications: int) -> Iterator[None]:
     """Room for so many of one driver and one executor."""
-    each = sum(pod(_SIZE, target).requests["memory"] for pod in (resources.of_driver, resources.of_executor))
+    each = sum(pod(_SIZE, target).requests["memory"] for pod in (resources.driver_demand, resources.executor_demand))
     path = f"/api/v1/namespaces/{target.namespace}/resourcequotas"
     body = {
         "apiVersion": "v1",

@@ -29,7 +29,7 @@ from penstock.engine.webhooks import KEY_FILE, NETWORKS_VARIABLE, AllowedNetwork
 from penstock.errors import PenstockError
 from penstock.home import Home
 from penstock.lake import stores
-from penstock.lake.check import Judgement, Outcome, Row, require_reachable
+from penstock.lake.check import Outcome, Row, Verdict, require_reachable
 from penstock.lake.credentials import CredentialsFile
 from penstock.lake.model import Lake
 from penstock.lake.registry import Lakes
@@ -45,126 +45,126 @@ _SOON = timedelta(days=14)
 _EVERYBODY_ELSE = stat.S_IRWXG | stat.S_IRWXO
 
 
-def failed(error: PenstockError) -> Judgement:
+def failed(error: PenstockError) -> Verdict:
     """The failed check for an error that any command would report."""
     finding = f"{error.problem}: {error.why}" if error.why else error.problem
-    return Judgement(Outcome.FAILED, finding, error.fix)
+    return Verdict(Outcome.FAILED, finding, error.fix)
 
 
-def without_costs(error: PenstockError) -> Judgement:
+def without_costs(error: PenstockError) -> Verdict:
     """The check for an unreadable price file, which does not prevent applications."""
-    return Judgement(
+    return Verdict(
         Outcome.LIMITED,
         f"{error.problem}: {error.why}",
         f"applications have no costs until this is corrected: {error.fix}",
     )
 
 
-def skipped(why: str) -> Judgement:
-    return Judgement(Outcome.SKIPPED, why, "")
+def skipped(why: str) -> Verdict:
+    return Verdict(Outcome.SKIPPED, why, "")
 
 
-def room(capacity: Capacity) -> Judgement:
+def room(capacity: Capacity) -> Verdict:
     """The number of applications of the default size that fit at once."""
     usual = admission.usual_size(capacity)
     wanted = promised(usual)
     seen = f"{capacity.cores} cores, {gibibytes(capacity.memory_bytes)} for applications"
     if refusal := admission.too_large(usual, capacity):
-        return Judgement(Outcome.FAILED, seen, f"an application of the default size cannot start: {refusal.message}")
+        return Verdict(Outcome.FAILED, seen, f"an application of the default size cannot start: {refusal.message}")
     if waits := admission.waits_for(usual, capacity):
-        return Judgement(Outcome.LIMITED, seen, f"an application of the default size must wait: {waits.message}")
+        return Verdict(Outcome.LIMITED, seen, f"an application of the default size must wait: {waits.message}")
     at_once = min(
         capacity.memory_bytes // wanted.memory_bytes,
         int(capacity.cores * CORES_PER_CORE) // wanted.cores,
     )
-    return Judgement(Outcome.OK, seen, f"{at_once} applications of the default size fit at once; others wait")
+    return Verdict(Outcome.OK, seen, f"{at_once} applications of the default size fit at once; others wait")
 
 
-def disk(free_bytes: int, directory: Path) -> Judgement:
+def disk(free_bytes: int, directory: Path) -> Verdict:
     seen = f"{gibibytes(free_bytes)} free for {directory}"
     if free_bytes < _LEAST_FREE_BYTES:
-        return Judgement(
+        return Verdict(
             Outcome.FAILED, seen, "there is no room for shuffles and logs: free space, or move PENSTOCK_HOME"
         )
     if free_bytes < _FEW_FREE_BYTES:
-        return Judgement(Outcome.LIMITED, seen, "a large shuffle may fill the disk: free space, or move PENSTOCK_HOME")
-    return Judgement(Outcome.OK, seen, "scratch, logs and records are stored there")
+        return Verdict(Outcome.LIMITED, seen, "a large shuffle may fill the disk: free space, or move PENSTOCK_HOME")
+    return Verdict(Outcome.OK, seen, "scratch, logs and records are stored there")
 
 
-def open_files(limit: int) -> Judgement:
+def open_files(limit: int) -> Verdict:
     if limit < _FEW_OPEN_FILES:
-        return Judgement(
+        return Verdict(
             Outcome.LIMITED,
             f"at most {limit}",
             f"clients may be refused and shuffles fail: ulimit -n {_FEW_OPEN_FILES}",
         )
-    return Judgement(Outcome.OK, f"at most {limit}", "enough for clients and shuffles")
+    return Verdict(Outcome.OK, f"at most {limit}", "enough for clients and shuffles")
 
 
-def private(modes: Mapping[Path, int]) -> Judgement:
+def private(modes: Mapping[Path, int]) -> Verdict:
     """The check of file modes: `modes` are those of existing files and directories with secrets."""
     if open_to_others := sorted(path for path, mode in modes.items() if mode & _EVERYBODY_ELSE):
         paths = " ".join(f"'{path}'" for path in open_to_others)
-        return Judgement(Outcome.FAILED, f"other users can read {len(open_to_others)} of them", f"chmod go= {paths}")
+        return Verdict(Outcome.FAILED, f"other users can read {len(open_to_others)} of them", f"chmod go= {paths}")
     seen = f"{len(modes)} files and directories, all private" if modes else "none yet"
-    return Judgement(Outcome.OK, seen, "credentials and tokens are stored there")
+    return Verdict(Outcome.OK, seen, "credentials and tokens are stored there")
 
 
-def records_row(version: str | None, head: str) -> Judgement:
+def records_row(version: str | None, head: str) -> Verdict:
     """The check of the records' schema version against this release."""
     if version is None:
-        return Judgement(Outcome.OK, "none yet", "the first application creates them")
+        return Verdict(Outcome.OK, "none yet", "the first application creates them")
     if version == head:
-        return Judgement(Outcome.OK, f"version {version}", "current")
+        return Verdict(Outcome.OK, f"version {version}", "current")
     if version < head:
-        return Judgement(
+        return Verdict(
             Outcome.LIMITED, f"version {version}", f"the next command migrates them to {head}: back them up first"
         )
-    return Judgement(
+    return Verdict(
         Outcome.FAILED, f"version {version}, from a newer Penstock", f"install that release; this one supports {head}"
     )
 
 
-def attended(left_alone: int, waiting: int, *, dispatched: bool) -> Judgement:
+def attended(left_alone: int, waiting: int, *, dispatched: bool) -> Verdict:
     """The check of supervision.
 
     `left_alone` ones have no supervisor, `waiting` ones wait for a dispatcher, `dispatched` is true if one runs.
     """
     if waiting and not dispatched:
-        return Judgement(Outcome.LIMITED, f"{waiting} wait, and no service starts them", "start one: penstock serve")
+        return Verdict(Outcome.LIMITED, f"{waiting} wait, and no service starts them", "start one: penstock serve")
     if left_alone:
-        return Judgement(
+        return Verdict(
             Outcome.LIMITED, f"{left_alone} without a supervisor", "a service adopts them; penstock down stops them"
         )
-    return Judgement(Outcome.OK, "all supervised", "lost supervisors are detected")
+    return Verdict(Outcome.OK, "all supervised", "lost supervisors are detected")
 
 
-def tokens(known: Sequence[Token], at: datetime) -> Judgement:
+def tokens(known: Sequence[Token], at: datetime) -> Verdict:
     if not known:
-        return Judgement(Outcome.OK, "none", "the first penstock serve creates an administrator's")
+        return Verdict(Outcome.OK, "none", "the first penstock serve creates an administrator's")
     valid = [token for token in known if token.expires_at is None or token.expires_at > at]
     if not valid:
-        return Judgement(Outcome.FAILED, f"all {len(known)} have expired", "penstock token create NAME")
+        return Verdict(Outcome.FAILED, f"all {len(known)} have expired", "penstock token create NAME")
     soon = [token for token in valid if token.expires_at is not None and token.expires_at - at < _SOON]
     if soon:
         names = ", ".join(token.name for token in soon)
-        return Judgement(Outcome.LIMITED, f"{len(valid)} valid; expiring soon: {names}", "penstock token rotate ID")
+        return Verdict(Outcome.LIMITED, f"{len(valid)} valid; expiring soon: {names}", "penstock token rotate ID")
     lasting = sum(
         token.expires_at is None and any(scope is Scope.ADMINISTER for scope in token.grants.values())
         for token in valid
     )
     finding = f"{len(valid)} valid" + (f", {lasting} administrator's without expiry" if lasting else "")
-    return Judgement(Outcome.OK, finding, "the service accepts them")
+    return Verdict(Outcome.OK, finding, "the service accepts them")
 
 
-def certificate(not_after: datetime, at: datetime) -> Judgement:
+def certificate(not_after: datetime, at: datetime) -> Verdict:
     left = not_after - at
     seen = f"valid until {not_after:%Y-%m-%d}"
     if left <= timedelta():
-        return Judgement(Outcome.FAILED, seen, "clients refuse it: renew it and restart the service")
+        return Verdict(Outcome.FAILED, seen, "clients refuse it: renew it and restart the service")
     if left < _SOON:
-        return Judgement(Outcome.LIMITED, seen, "renew it and restart the service")
-    return Judgement(Outcome.OK, seen, "the service uses it")
+        return Verdict(Outcome.LIMITED, seen, "renew it and restart the service")
+    return Verdict(Outcome.OK, seen, "the service uses it")
 
 
 _PATIENCE_SECONDS = 5.0
@@ -197,18 +197,18 @@ class Examination:
         if self._url.startswith("https://"):
             yield _row("certificate", self._certificate)
 
-    def _java(self) -> Judgement:
+    def _java(self) -> Verdict:
         java = jvm.find_java()
-        return Judgement(Outcome.OK, f"{java.version} in {java.home}", "Spark runs with it")
+        return Verdict(Outcome.OK, f"{java.version} in {java.home}", "Spark runs with it")
 
-    def _jars(self) -> Judgement:
-        return Judgement(Outcome.OK, f"{len(jvm.class_path())} of Spark and Penstock", "every cluster uses them")
+    def _jars(self) -> Verdict:
+        return Verdict(Outcome.OK, f"{len(jvm.class_path())} of Spark and Penstock", "every cluster uses them")
 
-    def _disk(self) -> Judgement:
+    def _disk(self) -> Verdict:
         existing = next(path for path in (self._home.root, *self._home.root.parents) if path.exists())
         return disk(shutil.disk_usage(existing).free, self._home.root)
 
-    def _secrets(self) -> Judgement:
+    def _secrets(self) -> Verdict:
         places = (
             self._home.root,
             CredentialsFile(self._home).path,
@@ -217,28 +217,28 @@ class Examination:
         )
         return private({path: path.stat().st_mode for path in places if path.exists()})
 
-    def _prices(self) -> Judgement:
+    def _prices(self) -> Verdict:
         try:
             prices = Pricing(self._home).prices()
         except PenstockError as error:
             return without_costs(error)
-        return Judgement(Outcome.OK, f"in {prices.currency}, of {prices.date}", "each application shows its cost")
+        return Verdict(Outcome.OK, f"in {prices.currency}, of {prices.date}", "each application shows its cost")
 
-    def _webhooks(self) -> Judgement:
+    def _webhooks(self) -> Verdict:
         text = os.environ.get(NETWORKS_VARIABLE, "")
         inside = len(AllowedNetworks.parse(text).allowed)
-        return Judgement(Outcome.OK, f"public addresses and {inside} networks", "no other address is called")
+        return Verdict(Outcome.OK, f"public addresses and {inside} networks", "no other address is called")
 
-    def _database_answers(self) -> Judgement:
+    def _database_answers(self) -> Verdict:
         status = self._database.status()
         if status.state == "up" and self._database.shares_its_login:
-            return Judgement(Outcome.LIMITED, SHARED_LOGIN, f"no service can start; {OWN_LOGIN_FIX}")
+            return Verdict(Outcome.LIMITED, SHARED_LOGIN, f"no service can start; {OWN_LOGIN_FIX}")
         if status.state == "up":
-            return Judgement(Outcome.OK, status.address, "records and tables are stored there")
+            return Verdict(Outcome.OK, status.address, "records and tables are stored there")
         if status.embedded and status.state == "down":
-            return Judgement(Outcome.OK, "down", "started on demand")
+            return Verdict(Outcome.OK, "down", "started on demand")
         finding = f"{status.address} is {status.state} {status.detail}".strip()
-        return Judgement(Outcome.FAILED, finding, "start it, or correct PENSTOCK_DATABASE_URL")
+        return Verdict(Outcome.FAILED, finding, "start it, or correct PENSTOCK_DATABASE_URL")
 
     def _in_records(self) -> Iterator[Row]:
         names = ("records", "applications", "tokens")
@@ -258,7 +258,7 @@ class Examination:
     def _version(self) -> str | None:
         return schema.version(self._database.engine(RECORDS))
 
-    def _applications(self) -> Judgement:
+    def _applications(self) -> Verdict:
         engine = Engine(self._home)
         before = engine.list(states=(State.ACCEPTED, State.WAITING))
         return attended(
@@ -267,37 +267,37 @@ class Examination:
             dispatched=engine.applications.dispatched(),
         )
 
-    def _tokens(self) -> Judgement:
+    def _tokens(self) -> Verdict:
         return tokens(TokenStore(self._database.engine(RECORDS)).list(), datetime.now(timezone.utc))
 
-    def _lake(self, lake: Lake) -> Judgement:
+    def _lake(self, lake: Lake) -> Verdict:
         store = stores.store_of(self._home, lake)
         if store is not None and not store.ready():
-            return Judgement(Outcome.OK, "down", "started on demand")
+            return Verdict(Outcome.OK, "down", "started on demand")
         require_reachable(lake, Lakes(self._home).client_credentials(lake))
         more = (
             f"penstock lake check --lake {lake.name}" if lake.is_s3 else f"penstock lake hdfs status --name {lake.name}"
         )
-        return Judgement(Outcome.OK, f"{lake.root} answers", f"details: {more}")
+        return Verdict(Outcome.OK, f"{lake.root} answers", f"details: {more}")
 
-    def _service(self) -> Judgement:
+    def _service(self) -> Verdict:
         request = urllib.request.Request(f"{self._url}/health/ready")  # noqa: S310  the command checked the scheme
         try:
             with urllib.request.urlopen(request, timeout=_PATIENCE_SECONDS, context=_context()):  # noqa: S310
-                return Judgement(Outcome.OK, f"ready at {self._url}", "the service accepts clients")
+                return Verdict(Outcome.OK, f"ready at {self._url}", "the service accepts clients")
         except urllib.error.HTTPError as error:
-            return Judgement(Outcome.FAILED, f"{self._url} answers {error.code}", _fix_in(error))
+            return Verdict(Outcome.FAILED, f"{self._url} answers {error.code}", _fix_in(error))
         except OSError as error:
             reason = getattr(error, "reason", error)
             if isinstance(reason, ssl.SSLCertVerificationError):
-                return Judgement(
+                return Verdict(
                     Outcome.FAILED,
                     f"its certificate is invalid: {reason.verify_message}",
                     f"renew it; {CA_FILE_VARIABLE} names a private authority",
                 )
             return skipped(f"none at {self._url} ({reason})")
 
-    def _certificate(self) -> Judgement:
+    def _certificate(self) -> Verdict:
         parts = urlsplit(self._url)
         address = (parts.hostname or "", parts.port or 443)
         with (
@@ -309,13 +309,13 @@ class Examination:
         return certificate(datetime.fromtimestamp(not_after, timezone.utc), datetime.now(timezone.utc))
 
 
-def _row(name: str, look: Callable[[], Judgement]) -> Row:
+def _row(name: str, look: Callable[[], Verdict]) -> Row:
     try:
         return Row(name, look())
     except PenstockError as error:
         return Row(name, failed(error))
     except Exception as error:  # the check reports every defect
-        return Row(name, Judgement(Outcome.FAILED, f"{type(error).__name__}: {error}", ""))
+        return Row(name, Verdict(Outcome.FAILED, f"{type(error).__name__}: {error}", ""))
 
 
 def _context() -> ssl.SSLContext:

@@ -45,7 +45,9 @@ PAGES: dict[str, Callable[[], list[Run]]] = {
 def prices() -> str:
     """The page of `penstock lab price`, which needs more than runs."""
     runs = PAGES["sizes"]()
-    asked = price_report.Question(pricefile.read_prices(), [cost.protection("3x"), cost.protection("4+2")], 1e15)
+    asked = price_report.PriceOptions(
+        pricefile.read_prices(), [cost.parse_protection("3x"), cost.parse_protection("4+2")], 1e15
+    )
     return make.write(price_report.document(runs, asked), runs, "html")
 
 

@@ -10,9 +10,9 @@ from urllib.parse import quote
 import pytest
 import sqlalchemy as sa
 
-from penstock.catalog.connection import CATALOG_VARIABLE, VARIABLE, DatabaseUrl
+from penstock.catalog.connection import CATALOG_VARIABLE, DATABASE_VARIABLE, DatabaseUrl
 from penstock.catalog.database import METASTORE, RECORDS, Database
-from penstock.catalog.secrets import KEY_VARIABLE
+from penstock.catalog.secrets import KEY_FILE_VARIABLE
 from penstock.home import Home
 
 
@@ -27,9 +27,9 @@ def shared_records(records_home: Home, tmp_path: Path, monkeypatch: pytest.Monke
     records, catalog = _text(server.url(RECORDS)), _text(server.url(METASTORE))
     key = tmp_path / "key"
     key.write_bytes(base64.b64encode(bytes(range(32))) + b"\n")
-    monkeypatch.setenv(VARIABLE, records)
+    monkeypatch.setenv(DATABASE_VARIABLE, records)
     monkeypatch.setenv(CATALOG_VARIABLE, catalog)
-    monkeypatch.setenv(KEY_VARIABLE, str(key))
+    monkeypatch.setenv(KEY_FILE_VARIABLE, str(key))
     engine = Database(Home(tmp_path / "looking")).engine()
     yield engine
     with engine.begin() as connection:

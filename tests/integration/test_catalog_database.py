@@ -329,7 +329,7 @@ def test_root_s_database_starts_from_programs_only_root_can_reach(
 ) -> None:
     shared = Path(tempfile.mkdtemp(prefix="penstock-test-"))
     monkeypatch.setattr(server, "_SHARED", shared)
-    monkeypatch.setattr(server, "open_to_all", lambda path: False)
+    monkeypatch.setattr(server, "is_executable_by_all", lambda path: False)
     try:
         new_database.up()
         program = Path(f"/proc/{running(home).pid}/exe").resolve()

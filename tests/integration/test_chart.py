@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 import penstock
-from penstock.catalog.secrets import KEY_VARIABLE, Sealer
+from penstock.catalog.secrets import KEY_FILE_VARIABLE, Sealer
 from penstock.cli.main import command
 from penstock.clusters.kubernetes import preflight
 from penstock.clusters.kubernetes.target import parse_target
@@ -246,7 +246,7 @@ def test_pods_of_the_service_share_their_secrets_sealed_with_a_key_that_the_data
     for container in _containers(found["Deployment", "penstock"]):
         environment = {one["name"]: one.get("value", "") for one in container["env"]}
         mounts = [mount["mountPath"] for mount in container["volumeMounts"] if mount["name"] == "key"]
-        assert [str(Path(environment[KEY_VARIABLE]).parent)] == mounts
+        assert [str(Path(environment[KEY_FILE_VARIABLE]).parent)] == mounts
     given = rendered({**SMALL, "secretsKey": {"secret": "mine"}})
     assert ("Secret", "penstock-secrets-key") not in given
     assert _naming(given, "mine") == [("Deployment", "penstock")]

@@ -17,7 +17,7 @@ from click.testing import CliRunner
 from sqlalchemy.exc import DBAPIError
 
 from benchmarks.service.queue_under_kill import run
-from penstock.catalog.connection import CATALOG_VARIABLE, VARIABLE
+from penstock.catalog.connection import CATALOG_VARIABLE, DATABASE_VARIABLE
 from penstock.catalog.database import METASTORE, RECORDS, Database
 from penstock.cli.main import command
 from penstock.clusters.backend import Handle, Observation, Phase
@@ -38,7 +38,7 @@ def home(records_home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     """An engine's own, over the database of all."""
     database = Database(records_home)
     database.up()
-    for variable, address in ((VARIABLE, database.url(RECORDS)), (CATALOG_VARIABLE, database.url(METASTORE))):
+    for variable, address in ((DATABASE_VARIABLE, database.url(RECORDS)), (CATALOG_VARIABLE, database.url(METASTORE))):
         monkeypatch.setenv(
             variable, f"postgresql://{address.user}:{address.password}@{address.host}:{address.port}/{address.dbname}"
         )

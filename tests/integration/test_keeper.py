@@ -120,7 +120,7 @@ def test_a_process_that_hides_from_its_application_ends_with_it(tmp_path: Path) 
 
 
 def test_a_process_that_hides_ends_with_its_application_where_the_keeper_was_killed(tmp_path: Path) -> None:
-    if not shim.can_make_groups():
+    if not shim.can_create_control_groups():
         pytest.skip(f"{PRIVILEGE}control groups that can be written")
     home = Home(tmp_path)
     directory = home.application("app-hidden")
@@ -135,6 +135,6 @@ def test_a_process_that_hides_ends_with_its_application_where_the_keeper_was_kil
         assert not stray.alive()
     finally:
         end_process(stray, grace_seconds=0)
-    group = shim.groups()
+    group = shim.control_group_root()
     assert group is not None
     assert not list(group.rglob("*app-hidden*"))

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from penstock.clusters.kubernetes import layout
-from penstock.clusters.kubernetes.pod.executor import Shipper
+from penstock.clusters.kubernetes.pod.executor import LogForwarder
 from penstock.clusters.kubernetes.pod.sidecar import serve
 
 TOKEN = "t0ken"
@@ -34,7 +34,7 @@ class Known:
 @pytest.fixture
 def work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(layout, "WORK", tmp_path)
-    monkeypatch.setattr(layout, "ARTEFACTS", tmp_path / "artefacts")
+    monkeypatch.setattr(layout, "ARTIFACTS", tmp_path / "artefacts")
     monkeypatch.setattr(layout, "PUBLISHED", tmp_path / "published")
     monkeypatch.setattr(layout, "NODES", tmp_path / "cluster" / "nodes")
     (tmp_path / "artefacts").mkdir()
@@ -134,7 +134,7 @@ def test_a_body_without_bounds_is_not_read(port: int) -> None:
 
 
 def test_what_an_executor_says_arrives_once_and_in_order(port: int, work: Path) -> None:
-    shipper = Shipper("127.0.0.1", port, "3", TOKEN)
+    shipper = LogForwarder("127.0.0.1", port, "3", TOKEN)
     for number in range(1000):
         shipper.add(f"line {number}\n".encode())
     shipper.close({"exit_code": 0})
@@ -154,7 +154,7 @@ def test_a_keeper_that_is_away_for_a_while_misses_nothing(work: Path, known: Kno
     port = int(first.server_address[1])
     first.shutdown()
     first.server_close()
-    shipper = Shipper("127.0.0.1", port, "1", TOKEN)
+    shipper = LogForwarder("127.0.0.1", port, "1", TOKEN)
     shipper.add(b"before ")
     back: list[Any] = []
     timer = threading.Timer(0.8, lambda: back.append(serve(known, TOKEN, port=port)))

@@ -14,7 +14,7 @@ import pytest
 from penstock.clusters.kubernetes import layout
 from penstock.clusters.kubernetes.client import Access, Api
 from penstock.clusters.kubernetes.pod.sidecar import serve
-from penstock.clusters.kubernetes.sidecar_client import Entrance, KeeperClient, Relay
+from penstock.clusters.kubernetes.sidecar_client import Relay, SidecarClient, TunnelEndpoint
 
 TOKEN = "t0ken"
 LONG = b"x" * (3 << 20)
@@ -61,20 +61,20 @@ def driver() -> Iterator[int]:
 def keeper(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
     monkeypatch.setattr(layout, "WORK", tmp_path)
     server = serve(Known(), TOKEN, port=0)
-    monkeypatch.setattr(layout, "KEEPER_PORT", server.server_address[1])
+    monkeypatch.setattr(layout, "SIDECAR_PORT", server.server_address[1])
     yield int(server.server_address[1])
     server.shutdown()
     server.server_close()
 
 
 @pytest.fixture
-def client(keeper: int) -> KeeperClient:
+def client(keeper: int) -> SidecarClient:
     api = Api(Access("http://nowhere.invalid", None, lambda: None, in_cluster=True))
-    return KeeperClient(api, "lake", "app-1", lambda: TOKEN)
+    return SidecarClient(api, "lake", "app-1", lambda: TOKEN)
 
 
 @pytest.fixture
-def way(client: KeeperClient, driver: int) -> Iterator[Relay]:
+def way(client: SidecarClient, driver: int) -> Iterator[Relay]:
     relay = Relay(lambda: client.entrance("127.0.0.1", driver))
     yield relay
     relay.close()
@@ -116,13 +116,13 @@ def test_a_connection_may_stay_open_between_questions(way: Relay) -> None:
 
 @pytest.mark.parametrize("token", ["guess", ""])
 def test_there_is_no_way_for_who_does_not_know_the_token(keeper: int, driver: int, token: str) -> None:
-    relay = Relay(lambda: Entrance("127.0.0.1", keeper, None, f"/tunnel/{driver}", {layout.TOKEN_HEADER: token}))
+    relay = Relay(lambda: TunnelEndpoint("127.0.0.1", keeper, None, f"/tunnel/{driver}", {layout.TOKEN_HEADER: token}))
     with pytest.raises((http.client.HTTPException, OSError)):
         ask(relay.port, "GET", "/")
     relay.close()
 
 
-def test_where_nothing_listens_the_connection_ends_and_the_way_stays(client: KeeperClient, driver: int) -> None:
+def test_where_nothing_listens_the_connection_ends_and_the_way_stays(client: SidecarClient, driver: int) -> None:
     ports = [1, driver]
     relay = Relay(lambda: client.entrance("127.0.0.1", ports.pop(0)))
     with pytest.raises((http.client.HTTPException, OSError)):
@@ -131,7 +131,7 @@ def test_where_nothing_listens_the_connection_ends_and_the_way_stays(client: Kee
     relay.close()
 
 
-def test_nothing_listens_here_when_it_is_closed(client: KeeperClient, driver: int) -> None:
+def test_nothing_listens_here_when_it_is_closed(client: SidecarClient, driver: int) -> None:
     relay = Relay(lambda: client.entrance("127.0.0.1", driver))
     open_one = socket.create_connection(("127.0.0.1", relay.port), timeout=30)
     relay.close()
@@ -144,16 +144,16 @@ def test_nothing_listens_here_when_it_is_closed(client: KeeperClient, driver: in
 
 def test_from_outside_the_way_leads_through_the_api_server() -> None:
     api = Api(Access("https://kube.example:6443/clusters/a", None, lambda: "b3arer"))
-    found = KeeperClient(api, "lake", "app-1", lambda: TOKEN).entrance(None, 4040)
+    found = SidecarClient(api, "lake", "app-1", lambda: TOKEN).entrance(None, 4040)
     assert found is not None
     assert (found.host, found.port) == ("kube.example", 6443)
     assert found.path == "/clusters/a/api/v1/namespaces/lake/pods/app-1:7070/proxy/tunnel/4040"
     assert found.headers == {layout.TOKEN_HEADER: TOKEN, "Authorization": "Bearer b3arer"}
 
 
-def test_before_the_pod_has_an_address_there_is_no_way(client: KeeperClient) -> None:
+def test_before_the_pod_has_an_address_there_is_no_way(client: SidecarClient) -> None:
     assert client.entrance(None, 4040) is None
 
 
-def test_the_pages_are_where_the_keeper_says(client: KeeperClient) -> None:
+def test_the_pages_are_where_the_keeper_says(client: SidecarClient) -> None:
     assert client.pages("127.0.0.1") == (4040, "k3y")

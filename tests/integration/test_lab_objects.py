@@ -20,13 +20,13 @@ from penstock.engine.policy import admission
 from penstock.errors import PenstockError
 from penstock.home import Home
 from penstock.lab import runner
-from penstock.lab.environment import Bench
-from penstock.lab.experiment import Arm, Plan
+from penstock.lab.environment import Environment
+from penstock.lab.experiment import Arm, MeasurementPlan
 from penstock.lab.loadgen import null_store, processes, results
 from penstock.lab.loadgen import workload as simple
-from penstock.lab.loadgen.processes import Result
+from penstock.lab.loadgen.processes import StageResult
 from penstock.lab.loadgen.statistics import UNFINISHED, WRONG_CONTENT, WRONG_LENGTH
-from penstock.lab.loadgen.workload import Content, Kind, Limit, Numbers, Operation, Sizes, Stage, Targets, Work
+from penstock.lab.loadgen.workload import Content, Limit, Numbers, Operation, OperationKind, Sizes, Stage, Targets, Work
 from penstock.lab.records import Run
 from penstock.lab.workloads.objects import Objects
 from penstock.lake.embedded import EmbeddedLake
@@ -50,7 +50,7 @@ def lake_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Home]:
 
 def measured(home: Home, suite: Objects) -> Run:
     arms = [Arm("store", suite, admission.usual_size(machine.capacity()))]
-    (run,) = runner.measure(lambda name: Bench.open(home, name), arms, Plan(), Silent())
+    (run,) = runner.measure(lambda name: Environment.open(home, name), arms, MeasurementPlan(), Silent())
     return run
 
 
@@ -62,15 +62,17 @@ class TestEmbeddedStore:
         )  # fmt: skip
         run = measured(lake_home, suite)
         assert run.outcome == "ok"
-        assert {sample["operation"] for sample in run.of_kind("measure")} == {kind.value for kind in Kind}
+        assert {sample["operation"] for sample in run.of_kind("measure")} == {kind.value for kind in OperationKind}
         assert all(sample["operations"] > 0 and not sample["errors"] for sample in run.of_kind("measure"))
         assert all(check["right"] for check in run.of_kind("check"))
         assert any("read back" in check["note"] for check in run.of_kind("check"))
-        left = [found.key for found in Bench.open(lake_home).store.list("penstock/lab/") if "objects-1" in found.key]
+        left = [
+            found.key for found in Environment.open(lake_home).store.list("penstock/lab/") if "objects-1" in found.key
+        ]
         assert not left
 
     def test_a_corrupted_object_is_found_and_the_run_is_wrong(self, lake_home: Home) -> None:
-        bench = Bench.open(lake_home)
+        bench = Environment.open(lake_home)
 
         class Corrupted(Objects):
             def repetition(self, session):  # type: ignore[no-untyped-def]
@@ -179,11 +181,11 @@ def reading(
     sizes: Sizes | None = None,
     grace: float = 10,
     credentials: Credentials = NOBODY,
-) -> Result:
-    get = Operation(Kind.GET, 1, TARGETS, sizes)
+) -> StageResult:
+    get = Operation(OperationKind.GET, 1, TARGETS, sizes)
     stage = Stage("main", (Work("main", workers, (get,), limit or Limit(operations=8)),))
     lake = Lake("test", endpoints, "bucket", "environment")
-    with processes.opened(lake, credentials, prefix="p", seed=1, processes=1, grace_seconds=grace) as generator:
+    with processes.open_generator(lake, credentials, prefix="p", seed=1, processes=1, grace_seconds=grace) as generator:
         return generator.run(stage, lambda *_: None)
 
 
@@ -260,13 +262,13 @@ def test_workers_are_spread_over_all_gateways() -> None:
 
 
 def test_a_process_that_dies_fails_the_run_and_leaves_none_behind() -> None:
-    stage = Stage("main", (Work("main", 2, (Operation(Kind.GET, 1, TARGETS),), Limit(seconds=30)),))
+    stage = Stage("main", (Work("main", 2, (Operation(OperationKind.GET, 1, TARGETS),), Limit(seconds=30)),))
     with store(send) as endpoint:
         lake = Lake("test", (endpoint,), "bucket", "environment")
         children: list[int] = []
         with (
             pytest.raises(PenstockError, match="process of the load generator died"),
-            processes.opened(lake, NOBODY, prefix="p", seed=1, processes=2) as generator,
+            processes.open_generator(lake, NOBODY, prefix="p", seed=1, processes=2) as generator,
         ):
             children += [child.process.pid or 0 for child in generator._children]
             threading.Timer(1.0, os.kill, (children[0], signal.SIGKILL)).start()
@@ -275,10 +277,10 @@ def test_a_process_that_dies_fails_the_run_and_leaves_none_behind() -> None:
 
 
 def test_ctrl_c_is_left_to_the_command_from_a_process_s_first_moment_on() -> None:
-    stage = Stage("main", (Work("main", 2, (Operation(Kind.GET, 1, TARGETS),), Limit(operations=8)),))
+    stage = Stage("main", (Work("main", 2, (Operation(OperationKind.GET, 1, TARGETS),), Limit(operations=8)),))
     with store(send) as endpoint:
         lake = Lake("test", (endpoint,), "bucket", "environment")
-        with processes.opened(lake, NOBODY, prefix="p", seed=1, processes=2) as generator:
+        with processes.open_generator(lake, NOBODY, prefix="p", seed=1, processes=2) as generator:
             for child in generator._children:
                 os.kill(child.process.pid or 0, signal.SIGINT)
             result = generator.run(stage, lambda *_: None)
@@ -308,15 +310,15 @@ def test_an_object_that_was_acknowledged_and_is_not_there_makes_the_check_wrong(
         else:
             send(handler, body)
 
-    put = Operation(Kind.PUT, 1, TARGETS, Sizes.constant(SIZE))
+    put = Operation(OperationKind.PUT, 1, TARGETS, Sizes.constant(SIZE))
     stage = Stage("main", (Work("main", 2, (put,), Limit(operations=8)),))
     with store(forgetful) as endpoint:
         lake = Lake("test", (endpoint,), "bucket", "environment")
-        with processes.opened(lake, NOBODY, prefix="p", seed=1, processes=2) as generator:
+        with processes.open_generator(lake, NOBODY, prefix="p", seed=1, processes=2) as generator:
             written = generator.run(stage, lambda *_: None)
-            after = results.stage_after(written)
+            after = results.read_back_stage(written)
             assert after is not None
-            found = results.check(written, generator.run(after, lambda *_: None))
+            found = results.read_back_check(written, generator.run(after, lambda *_: None))
     assert len(written.written) == 4
     assert not found["right"]
     assert "of 4 acknowledged objects 1 are missing" in found["note"]
@@ -324,16 +326,24 @@ def test_an_object_that_was_acknowledged_and_is_not_there_makes_the_check_wrong(
 
 
 def test_the_ceiling_is_found_with_contents_that_are_right() -> None:
-    options = simple.Simple(
-        mixes=({Kind.GET: 3.0, Kind.PUT: 3.0, Kind.RANGE: 2.0, Kind.LIST: 1.0, Kind.DELETE: 1.0},),
+    options = simple.SimpleOptions(
+        mixes=(
+            {
+                OperationKind.GET: 3.0,
+                OperationKind.PUT: 3.0,
+                OperationKind.RANGE: 2.0,
+                OperationKind.LIST: 1.0,
+                OperationKind.DELETE: 1.0,
+            },
+        ),
         sizes=simple.parse_object_sizes("1k-3m"), objects=10, containers=2, workers=(4,), seconds=1, range_bytes=5000,
     )  # fmt: skip
-    workload = simple.workload(options)
+    workload = simple.simple_workload(options)
     lake = Lake("test", ("http://127.0.0.1:1",), "bucket", "environment")
-    canned = null_store.Canned.of(workload, seed=1, bucket="bucket", prefix="p")
-    with null_store.serving(lake, canned, processes=2) as null:
+    canned = null_store.NullStoreConfig.of(workload, seed=1, bucket="bucket", prefix="p")
+    with null_store.null_store_gateways(lake, canned, processes=2) as null:
         assert len(null.endpoints) == 2
-        with processes.opened(replace(null), NOBODY, prefix="p", seed=1, processes=2) as generator:
+        with processes.open_generator(replace(null), NOBODY, prefix="p", seed=1, processes=2) as generator:
             result = generator.run(workload.stages[-1], lambda *_: None)
     assert not result.errors()
     assert all(tally.operations for work in result.tallies for tally in work)

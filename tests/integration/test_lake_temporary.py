@@ -13,7 +13,7 @@ from penstock.errors import LakeError
 from penstock.home import Home
 from penstock.lake.check import Outcome, judge_temporary
 from penstock.lake.model import Credentials, Lake, Sts
-from penstock.lake.probes import Probes, Temporary
+from penstock.lake.probes import Probes, TemporaryCredentials
 from penstock.lake.registry import Lakes
 from tests.support.tiny_sts import Asked, Refused, TinySts, serving
 
@@ -30,7 +30,7 @@ def refuse(_: Asked) -> tuple[str, str, str]:
     raise Refused(501, "NotImplemented")
 
 
-def probed(sts: TinySts, asks: Sts | None) -> Temporary:
+def probed(sts: TinySts, asks: Sts | None) -> TemporaryCredentials:
     return Probes(Lake("sales", (sts.url,), "data", "file:sales", sts=asks), OWN, "p/").temporary_credentials()
 
 
@@ -71,7 +71,7 @@ def test_a_store_that_deletes_many_objects_only_one_by_one_is_told_of(sts: TinyS
 
 def test_issued_ones_are_said_to_be_for_the_bucket_only_where_they_are() -> None:
     for confined, words in ((True, "limited to this bucket"), (False, "the rights of the lake's user")):
-        judged = judge_temporary(Temporary(asked_for=True, issued=True, seconds=900.2, confined=confined))
+        judged = judge_temporary(TemporaryCredentials(asked_for=True, issued=True, seconds=900.2, confined=confined))
         assert judged.outcome is Outcome.OK
         assert words in judged.consequence
         assert "900 s" in judged.measured

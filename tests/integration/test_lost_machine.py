@@ -15,7 +15,7 @@ import psycopg
 import pytest
 import sqlalchemy as sa
 
-from penstock.catalog.connection import LIVENESS, Liveness, pooled
+from penstock.catalog.connection import LIVENESS, Liveness, create_pooled_engine
 from penstock.catalog.database import Database
 from penstock.engine.repository.applications import CONNECTION_LOST, ApplicationRepository, now
 from penstock.engine.repository.listing import ApplicationReader
@@ -81,7 +81,7 @@ def relay(records_home: Home) -> Iterator[Relay]:
 def far(records_home: Home, relay: Relay, records: ApplicationRepository) -> Iterator[ApplicationRepository]:
     """The same records, as an engine on another machine sees them."""
     url = replace(Database(records_home).url("penstock"), port=relay.port)
-    engine = pooled(url.sqlalchemy, liveness=SOON)
+    engine = create_pooled_engine(url.sqlalchemy, liveness=SOON)
     yield ApplicationRepository(engine, records.owner)
     engine.dispose()
 

@@ -15,7 +15,7 @@ from penstock.engine.repository import pending_artifacts, schema
 from penstock.engine.repository.retention import Retention
 from penstock.errors import LakeError, NotFound
 from penstock.home import Home
-from penstock.lake.model import Lake, ObjectInfo, ObjectStore, artifact_key, artifact_prefix, of_attempt
+from penstock.lake.model import Lake, ObjectInfo, ObjectStore, artifact_key, artifact_prefix, attempt_prefix
 from penstock.lake.registry import Lakes
 from penstock.model import Application, State
 from tests.support.fake_engine import PretendingEngine, specification
@@ -81,7 +81,7 @@ def ended(engine: PretendingEngine, directory: Path, *, attempt: int | None = No
     """An application of the records that is over, and whose logs somebody tried to bring to its lake."""
     application = engine.enqueue(specification(engine.home, 1, lake=LAKE.name))
     engine.request_stop(application.id)
-    within = of_attempt(attempt) if attempt else ""
+    within = attempt_prefix(attempt) if attempt else ""
     summary = engine.artifacts.store(application, directory, within=within)
     with engine.repositories.database.begin() as connection:
         table = schema.applications

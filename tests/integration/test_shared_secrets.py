@@ -9,9 +9,9 @@ import psycopg
 import pytest
 import sqlalchemy as sa
 
-from penstock.catalog.connection import CATALOG_VARIABLE, VARIABLE
+from penstock.catalog.connection import CATALOG_VARIABLE, DATABASE_VARIABLE
 from penstock.catalog.database import METASTORE, RECORDS, Database
-from penstock.catalog.secrets import KEY_VARIABLE
+from penstock.catalog.secrets import KEY_FILE_VARIABLE
 from penstock.engine.dispatcher import Housekeeping
 from penstock.engine.engine import Engine
 from penstock.engine.preparation import Preparation, lake_name
@@ -45,7 +45,7 @@ def homes(shared_records: sa.Engine, tmp_path: Path) -> tuple[Home, Home]:
 
 def test_a_lake_of_submitted_keys_is_found_by_an_engine_of_another_home(homes: tuple[Home, Home]) -> None:
     first, second = homes
-    made = Lakes(first).add(registry.scoped(SALES, KEYS, "team"), KEYS)
+    made = Lakes(first).add(registry.credential_scoped(SALES, KEYS, "team"), KEYS)
     assert lake_name(second, made.name) == made.name
     lakes = Lakes(second)
     assert lakes.get(made.name) == made
@@ -57,7 +57,7 @@ def test_a_lake_of_submitted_keys_is_found_by_an_engine_of_another_home(homes: t
 
 def test_the_other_engine_launches_with_those_keys(homes: tuple[Home, Home], monkeypatch: pytest.MonkeyPatch) -> None:
     first, second = homes
-    made = Lakes(first).add(registry.scoped(SALES, KEYS, "default"), KEYS)
+    made = Lakes(first).add(registry.credential_scoped(SALES, KEYS, "default"), KEYS)
     monkeypatch.setattr("penstock.engine.preparation._open_catalog", lambda _: "<configuration/>")
     launch = Preparation(second, Database(second), made.name).launch("app", specification(second, 1, lake=made.name))
     assert KEYS.secret_key in launch.private_files[CREDENTIALS_FILE]
@@ -66,7 +66,7 @@ def test_the_other_engine_launches_with_those_keys(homes: tuple[Home, Home], mon
 def test_the_database_holds_no_key_that_can_be_read_and_shows_applications_nothing(
     shared_records: sa.Engine, homes: tuple[Home, Home]
 ) -> None:
-    made = Lakes(homes[0]).add(registry.scoped(SALES, KEYS, "team"), KEYS)
+    made = Lakes(homes[0]).add(registry.credential_scoped(SALES, KEYS, "team"), KEYS)
     shown = shown_secret(homes[0], "team")
     with shared_records.connect() as connection:
         rows = str(connection.execute(sa.text("SELECT * FROM secrets")).all())
@@ -82,7 +82,7 @@ def test_an_ended_lake_s_logs_are_found_in_the_original_from_every_home(
     shared_records: sa.Engine, homes: tuple[Home, Home]
 ) -> None:
     first, second = homes
-    made = Lakes(first).add(registry.scoped(SALES, KEYS, "default"), KEYS)
+    made = Lakes(first).add(registry.credential_scoped(SALES, KEYS, "default"), KEYS)
     engine = PretendingEngine(first)
     application = engine.enqueue(specification(first, 1, lake=made.name))
     # An engine of another home that has never seen the lake looks after it, too, and sees who uses it.
@@ -111,7 +111,7 @@ def test_receivers_keep_the_secret_that_they_were_given_before_secrets_were_shar
     homes: tuple[Home, Home], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as before:
-        before.delenv(KEY_VARIABLE)
+        before.delenv(KEY_FILE_VARIABLE)
         known = shown_secret(homes[0], "sales")
     assert shown_secret(homes[0], "sales") == known == shown_secret(homes[1], "sales")
 
@@ -120,7 +120,7 @@ def test_a_backup_has_secrets_sealed_and_another_key_opens_none(
     homes: tuple[Home, Home], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first, _ = homes
-    made = Lakes(first).add(registry.scoped(SALES, KEYS, "team"), KEYS)
+    made = Lakes(first).add(registry.credential_scoped(SALES, KEYS, "team"), KEYS)
     known = shown_secret(first, "sales")
     engine = PretendingEngine(first)
     assert backup.write(engine.repositories, tmp_path / "records.zip").sealed == 2
@@ -132,7 +132,7 @@ def test_a_backup_has_secrets_sealed_and_another_key_opens_none(
     assert shown_secret(third, "sales") == known
     other = tmp_path / "other-key"
     other.write_bytes(base64.b64encode(b"x" * 32))
-    monkeypatch.setenv(KEY_VARIABLE, str(other))
+    monkeypatch.setenv(KEY_FILE_VARIABLE, str(other))
     fourth = new_home(tmp_path / "d")
     with pytest.raises(StateError, match="cannot be opened"):
         Lakes(fourth).get(made.name)
@@ -143,10 +143,10 @@ def test_a_backup_has_secrets_sealed_and_another_key_opens_none(
 def test_a_database_that_is_away_is_told_and_lakes_of_administrators_are_used_on(
     homes: tuple[Home, Home], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv(VARIABLE, "postgresql://nobody:x@127.0.0.1:9/")
+    monkeypatch.setenv(DATABASE_VARIABLE, "postgresql://nobody:x@127.0.0.1:9/")
     monkeypatch.setenv(CATALOG_VARIABLE, "postgresql://nobody:x@127.0.0.1:9/")
     lakes = Lakes(homes[0])
     assert lakes.get("sales").name == "sales"
     with pytest.raises(CatalogError):
-        lakes.add(registry.scoped(SALES, KEYS, "team"), KEYS)
+        lakes.add(registry.credential_scoped(SALES, KEYS, "team"), KEYS)
     assert [lake.name for lake in lakes.all()] == ["sales"]

@@ -10,8 +10,8 @@ import pytest
 
 from penstock.errors import InvalidInput, LakeError
 from penstock.lake.model import Credentials, Lake, Sts
-from penstock.lake.settings import lease_in, private_credentials_file
-from penstock.lake.sts import Lease, issue, sts_of
+from penstock.lake.settings import parse_lease, private_credentials_file
+from penstock.lake.sts import Lease, issue, sts_from_options
 from tests.support.tiny_sts import Asked, Refused, TinySts, serving
 
 OWN = Credentials("AKOWN", "own-secret")
@@ -109,17 +109,17 @@ def test_keys_that_would_break_a_header_are_not_taken(sts: TinySts) -> None:
 
 def test_a_lease_survives_the_private_file_and_the_lakes_own_keys_are_none(sts: TinySts) -> None:
     given = asked_for(sts)
-    found = lease_in(private_credentials_file(given))
+    found = parse_lease(private_credentials_file(given))
     assert found is not None
     assert found.credentials == given.credentials
     assert found.expires_at == pytest.approx(given.expires_at, abs=0.001)
-    assert lease_in(private_credentials_file(OWN)) is None
-    assert lease_in("garbage") is None
+    assert parse_lease(private_credentials_file(OWN)) is None
+    assert parse_lease("garbage") is None
 
 
 def test_the_service_is_the_stores_own_but_at_aws() -> None:
     def endpoint(first: str, named: str | None = None, role: str | None = ROLE) -> str | None:
-        sts = sts_of(role, named, first_endpoint=first, region="eu-1", seconds=900)
+        sts = sts_from_options(role, named, first_endpoint=first, region="eu-1", seconds=900)
         return sts and sts.endpoint
 
     assert endpoint("https://rgw:8443") == "https://rgw:8443"

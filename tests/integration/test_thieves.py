@@ -37,8 +37,8 @@ from penstock.lake.model import Credentials, Lake
 from penstock.lake.registry import Lakes
 from penstock.service.app import create_app
 from penstock.service.context import Service
-from penstock.service.guards import Bounds
-from penstock.service.spark_ui import Cookie, SparkUi
+from penstock.service.guards import ConcurrencyLimits
+from penstock.service.spark_ui import SparkCookie, SparkUi
 from tests.support.database_template import DatabaseTemplate
 from tests.support.fake_engine import PretendingEngine, specification
 from tests.support.service_process import serving
@@ -148,7 +148,7 @@ def scene(tmp_path_factory: pytest.TempPathFactory, database_template: DatabaseT
     lakes = Lakes(home)
     sales = lakes.add(Lake("sales", ("http://127.0.0.1:9",), "sales", ""), Credentials("owner", f"{CANARY}-own"))
     keys = Credentials(f"{CANARY}-access", f"{CANARY}-secret")
-    scoped = lakes.add(registry.scoped(sales, keys, VICTIM), keys)
+    scoped = lakes.add(registry.credential_scoped(sales, keys, VICTIM), keys)
     engine = PretendingEngine(home)
     for name in (VICTIM, THIEF):
         engine.queues.put(Instance(name, attributes={"note": CANARY} if name == VICTIM else {}))
@@ -592,7 +592,7 @@ def test_a_ticket_is_good_once_whichever_replica_of_the_service_is_asked(scene: 
     ticket = scene.ticket(VICTIM, scene.application)
     replicas = [SparkUi(TokenStore(scene.database), now) for _ in range(8)]
 
-    def cookie(replica: SparkUi) -> Cookie | None:
+    def cookie(replica: SparkUi) -> SparkCookie | None:
         try:
             return replica.cookie(ticket)
         except Unauthenticated:
@@ -730,7 +730,7 @@ def test_a_stranger_takes_no_connection_that_others_need(scene: Scene) -> None:
     status, _ = scene.asks("GET", "/v1/self", headers=scene.as_(TENANT))
     assert status == 200
     with contextlib.ExitStack() as held:
-        for number in range(Bounds().per_address):
+        for number in range(ConcurrencyLimits().per_address):
             waits = held.enter_context(socket.create_connection((scene.address, scene.port), timeout=20))
             head = f"POST /v1/applications HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer penstock_{number}_x\r\n"
             waits.sendall(f"{head}Content-Length: 10\r\nContent-Type: application/json\r\n\r\n".encode())

@@ -188,7 +188,7 @@ def test_tasks_run_on_the_nodes_that_keep_their_files_pages(
 ) -> None:
     backend = engine.backend
     assert isinstance(backend, KubernetesBackend)
-    nodes = {node["metadata"]["name"] for node in resources.nodes(backend.api)}
+    nodes = {node["metadata"]["name"] for node in resources.list_nodes(backend.api)}
     if len(nodes) < 2 or not target.page_cache:
         pytest.skip("it takes two nodes and a page cache on them")
     store = engine.store(LAKE)

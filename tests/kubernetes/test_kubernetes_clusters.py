@@ -64,7 +64,7 @@ class TestKubernetesBackend(ClusterBackendContract):
             f"{pod['metadata']['name']}/{status['name']}"
             for pod in pods
             for status in pod["status"].get("containerStatuses") or []
-            if "running" in status["state"] and status["name"] != layout.KEEPER
+            if "running" in status["state"] and status["name"] != layout.SIDECAR
         ]
 
     def test_another_engine_goes_on_where_one_stopped(

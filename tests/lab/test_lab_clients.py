@@ -6,9 +6,9 @@ import functools
 
 from penstock.home import Home
 from penstock.lab import records, runner
-from penstock.lab.environment import Bench
-from penstock.lab.experiment import Arm, Plan
-from penstock.lab.progress import Terminal
+from penstock.lab.environment import Environment
+from penstock.lab.experiment import Arm, MeasurementPlan
+from penstock.lab.progress import TerminalProgress
 from penstock.lab.records import Run
 from penstock.lab.workloads.base import Suite
 from penstock.lab.workloads.throughput import Dfsio, Gateways, Ingest
@@ -21,12 +21,12 @@ SIZE = ClusterSize(ProcessSize(1, 512 * MIB), ProcessSize(1, 768 * MIB), 1)
 def measured(home: Home, suite: Suite) -> Run:
     from rich.console import Console
 
-    open_bench = functools.partial(Bench.open, home)
-    (run,) = runner.measure(open_bench, [Arm("Penstock", suite, SIZE)], Plan(), Terminal(Console()))
+    open_bench = functools.partial(Environment.open, home)
+    (run,) = runner.measure(open_bench, [Arm("Penstock", suite, SIZE)], MeasurementPlan(), TerminalProgress(Console()))
     assert [sample.get("error") for sample in run.of_kind("repetition")] == [None]
     assert [sample["note"] for sample in run.of_kind("check") if not sample["right"]] == []
     assert run.outcome == "ok"
-    left = [found.key for found in Bench.open(home).store.list(f"{records.LAKE_PREFIX}/{run.description.id}/")]
+    left = [found.key for found in Environment.open(home).store.list(f"{records.LAKE_PREFIX}/{run.description.id}/")]
     assert not [key for key in left if "/file-" in key or "/writer-" in key]
     return run
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from penstock.home import Home
 from penstock.lab import runner
-from penstock.lab.environment import Bench
-from penstock.lab.experiment import Arm, Plan
-from penstock.lab.progress import Listener
+from penstock.lab.environment import Environment
+from penstock.lab.experiment import Arm, MeasurementPlan
+from penstock.lab.progress import ProgressListener
 from penstock.lab.records import Run
 from penstock.lab.workloads.overhead import Reads
 from penstock.model import ClusterSize, ProcessSize
@@ -19,7 +19,7 @@ PAGES = {
 SIZE = ClusterSize(ProcessSize(1, 512 * MIB), ProcessSize(2, 512 * MIB), executors=1)
 
 
-class Quiet(Listener):
+class Quiet(ProgressListener):
     def step(self, title: str) -> None: ...
 
     def now(self, text: str) -> None: ...
@@ -41,14 +41,14 @@ def requests(run: Run) -> dict[str, int]:
 
 
 def test_every_client_reads_the_right_bytes_and_a_warm_cache_asks_the_store_for_none(shared_home: Home) -> None:
-    bench = Bench.open(shared_home)
+    bench = Environment.open(shared_home)
     arms = [
         Arm("warm", reads(), SIZE, settings=PAGES),
         Arm("cold", reads(cache="cold"), SIZE, settings=PAGES),
         Arm("analytics", reads(), SIZE, profile="default+s3a-analytics"),
         Arm("local", reads(source="local"), SIZE),
     ]
-    warm, cold, analytics, local = runs = runner.measure(lambda _: bench, arms, Plan(), Quiet())
+    warm, cold, analytics, local = runs = runner.measure(lambda _: bench, arms, MeasurementPlan(), Quiet())
     assert [run.outcome for run in runs] == ["ok"] * 4, [run.of_kind("repetition") for run in runs]
     assert len({tuple(requests(run)) for run in runs}) == 1
     assert all(sent > 0 for run in (cold, analytics) for sent in requests(run).values())

@@ -13,9 +13,9 @@ from penstock.home import Home
 from penstock.lab import runner
 from penstock.lab.analysis import stores
 from penstock.lab.analysis.resources import daemons
-from penstock.lab.environment import Bench
-from penstock.lab.experiment import Arm, Experiment, Plan
-from penstock.lab.progress import Terminal
+from penstock.lab.environment import Environment
+from penstock.lab.experiment import Arm, Experiment, MeasurementPlan
+from penstock.lab.progress import TerminalProgress
 from penstock.lab.report import report
 from penstock.lab.workloads.base import Suite
 from penstock.lab.workloads.objects import Objects
@@ -42,13 +42,15 @@ def second(shared_home: Home) -> Iterator[str]:
 
 def test_workloads_on_two_lakes_take_turns_and_make_one_page(shared_home: Home, second: str) -> None:
     def on_both(suite: Suite) -> Experiment:
-        return Experiment([Arm(lake, suite, SIZE, lake) for lake in ("embedded", second)], Plan())
+        return Experiment([Arm(lake, suite, SIZE, lake) for lake in ("embedded", second)], MeasurementPlan())
 
     experiments = [
         on_both(Dfsio(clients=(2,), file_size_bytes=1 << 20, files=2)),
         on_both(Objects(mixes=("put",), size="64k", seconds=2, workers=(2,), objects=10)),
     ]
-    measured = runner.measure_all(functools.partial(Bench.open, shared_home), experiments, Terminal(Console()))
+    measured = runner.measure_all(
+        functools.partial(Environment.open, shared_home), experiments, TerminalProgress(Console())
+    )
     runs = [run for ones in measured for run in ones]
     assert [run.outcome for run in runs] == ["ok"] * 4, [run.of_kind("repetition") for run in runs]
 
@@ -59,7 +61,7 @@ def test_workloads_on_two_lakes_take_turns_and_make_one_page(shared_home: Home, 
     assert used.peak_memory_bytes
     assert daemons(runs[1]) == {}, "of somebody else's store no process is known"
 
-    table = stores.matrix(runs)
+    table = stores.store_matrix(runs)
     assert [row.series for row in table.rows] == ["write", "read", ""]
     assert all(len(row.cells) == 2 for row in table.rows)
     assert "Over 3 workloads, against embedded: second takes" in report.as_html(runs)

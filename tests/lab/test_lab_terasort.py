@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from penstock.home import Home
 from penstock.lab import runner
-from penstock.lab.environment import Bench
-from penstock.lab.experiment import Arm, Plan
-from penstock.lab.progress import Listener
+from penstock.lab.environment import Environment
+from penstock.lab.experiment import Arm, MeasurementPlan
+from penstock.lab.progress import ProgressListener
 from penstock.lab.workloads.sort import TeraSort
 from penstock.model import ClusterSize, ProcessSize
 
@@ -14,7 +14,7 @@ MIB = 1 << 20
 SIZE = ClusterSize(ProcessSize(1, 1 << 30), ProcessSize(1, 1 << 30), executors=1)
 
 
-class Quiet(Listener):
+class Quiet(ProgressListener):
     def step(self, title: str) -> None: ...
 
     def now(self, text: str) -> None: ...
@@ -27,8 +27,8 @@ class Quiet(Listener):
 
 def test_skewed_records_are_generated_sorted_and_found_right_by_every_check(shared_home: Home) -> None:
     suite = TeraSort(size_bytes=3 * MIB, object_size_bytes=MIB, partitions=5, skewed=True, limit=True)
-    bench = Bench.open(shared_home)
-    (run,) = runner.measure(lambda _: bench, [Arm("Penstock", suite, SIZE)], Plan(), Quiet())
+    bench = Environment.open(shared_home)
+    (run,) = runner.measure(lambda _: bench, [Arm("Penstock", suite, SIZE)], MeasurementPlan(), Quiet())
     assert run.outcome == "ok", run.of_kind("repetition")
     measured = {sample["name"]: sample for sample in run.of_kind("measure")}
     assert list(measured) == ["generate", "sort", "validate", "sort, single process"]

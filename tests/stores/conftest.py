@@ -20,7 +20,7 @@ def ceph(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ceph]:
 
     Whoever ends a daemon of it starts it again.
     """
-    if lacking := daemons.missing():
+    if lacking := daemons.missing_packages():
         pytest.skip(f"Ceph is not installed: there is no {', '.join(lacking)}")
     ceph = Ceph(Home(tmp_path_factory.mktemp("Ceph für “Tests” #1")))
     try:

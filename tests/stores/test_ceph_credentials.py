@@ -22,7 +22,7 @@ from penstock.lake.check import LakeCheck
 from penstock.lake.model import Credentials, Lake, Sts
 from penstock.lake.registry import Lakes
 from penstock.lake.s3 import s3_client
-from penstock.lake.settings import CREDENTIALS_FILE, lease_in
+from penstock.lake.settings import CREDENTIALS_FILE, parse_lease
 from penstock.model import Application, State
 from tests.support.command import SMALL, Command, named
 from tests.support.secrets_search import command_lines, files_left, records
@@ -141,7 +141,7 @@ def test_a_role_the_store_does_not_know_fails_the_application_and_says_so(
 
 
 def leased(directory: Path) -> Credentials:
-    lease = lease_in((directory / "private" / CREDENTIALS_FILE).read_text(encoding="utf-8"))
+    lease = parse_lease((directory / "private" / CREDENTIALS_FILE).read_text(encoding="utf-8"))
     assert lease is not None
     assert (directory / "private" / CREDENTIALS_FILE).stat().st_mode & 0o777 == 0o600
     return lease.credentials

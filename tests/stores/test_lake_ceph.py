@@ -18,7 +18,7 @@ from penstock.lake import stores
 from penstock.lake.ceph import bootstrap
 from penstock.lake.ceph.cluster import Ceph
 from penstock.lake.ceph.configuration import GATEWAY
-from penstock.lake.ceph.status import Status, Stored, look
+from penstock.lake.ceph.status import CephStatus, PlacementUsage, read_status
 from penstock.lake.check import LakeCheck, usable
 from penstock.lake.model import Lake, ObjectStore
 from penstock.lake.registry import Lakes
@@ -121,10 +121,10 @@ def test_down_leaves_no_process_and_the_next_use_of_a_lake_brings_it_back(
     assert whole.down()
     assert not processes_in(whole.directory)
     assert not whole.down()
-    seen = look(whole)
+    seen = read_status(whole)
     assert seen is not None
     assert seen.state == "down"
-    assert stores.ensured(home, lake) == lake
+    assert stores.ensure_running(home, lake) == lake
     assert open_store(home, lake).get("kept") == b"content"
 
 
@@ -270,8 +270,8 @@ def interrupted_while_making(ceph: Ceph, asked: dict[str, object]) -> None:
     assert len([daemon for daemon in running(ceph) if "ceph-osd" in daemon]) == 3
 
 
-def seen(ceph: Ceph) -> Status:
-    found = look(ceph)
+def seen(ceph: Ceph) -> CephStatus:
+    found = read_status(ceph)
     assert found is not None
     return found
 
@@ -280,7 +280,7 @@ def status(ceph: Ceph) -> dict[str, str]:
     return {daemon.name: daemon.state for daemon in seen(ceph).daemons}
 
 
-def stored(ceph: Ceph) -> dict[str, Stored]:
+def stored(ceph: Ceph) -> dict[str, PlacementUsage]:
     cluster = seen(ceph).cluster
     assert cluster is not None
     return {kept.lake: kept for kept in cluster.stored}

@@ -13,7 +13,7 @@ from penstock.engine.engine import Engine
 from penstock.home import Home
 from penstock.lake.hdfs import servers
 from penstock.lake.hdfs.cluster import HdfsCluster
-from penstock.lake.hdfs.layout import NAMENODE, Asked
+from penstock.lake.hdfs.layout import NAMENODE, ShapeRequest
 from penstock.lake.model import Lake, ObjectStore
 from penstock.lake.registry import Lakes
 from penstock.lake.s3 import open_store
@@ -54,7 +54,7 @@ spark.sql("DROP DATABASE on_hdfs CASCADE")
 def started(shared_home: Home) -> Iterator[HdfsCluster]:
     """One HDFS for the module."""
     cluster = HdfsCluster(shared_home, NAME)
-    cluster.up(Asked(datanodes=2))
+    cluster.up(ShapeRequest(datanodes=2))
     yield cluster
     cluster.wipe()
 
@@ -65,7 +65,7 @@ def cluster(started: HdfsCluster) -> HdfsCluster:
     shape = started.shape()
     if shape is not None and shape.remote:
         started.down()
-        started.up(Asked(remote=False))
+        started.up(ShapeRequest(remote=False))
     return started
 
 
@@ -174,7 +174,7 @@ def test_a_remote_one_is_the_same_data_under_names_that_no_host_has(
 ) -> None:
     store.put("folder/kept", b"content")
     cluster.down()
-    lake = cluster.up(Asked(remote=True))
+    lake = cluster.up(ShapeRequest(remote=True))
     assert lake.hdfs is not None
     assert not lake.hdfs.short_circuit
     assert open_store(shared_home, lake).get("folder/kept") == b"content"

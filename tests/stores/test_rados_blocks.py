@@ -11,9 +11,9 @@ import pytest
 from rich.console import Console
 
 from penstock.home import Home
-from penstock.lab.conditions import mounted
-from penstock.lab.environment import Bench
-from penstock.lab.progress import Terminal
+from penstock.lab.conditions import mounted_filesystem
+from penstock.lab.environment import Environment
+from penstock.lab.progress import TerminalProgress
 from penstock.lab.records import Description, Recorder
 from penstock.lab.session import Session
 from penstock.lab.workloads import blocks
@@ -38,8 +38,8 @@ def images(ceph: Ceph) -> list[str]:
 def test_a_device_kept_as_the_lake_is_measured_and_removed(ceph: Ceph, lake: str) -> None:
     home = Home(ceph.directory.parent.parent)
     recorder = Recorder.begin(home, Description(f"blocks-{lake}", "blocks", lake, "", ""))
-    bench = Bench(home, Lakes(home).get(lake), None, None)  # type: ignore[arg-type] # neither objects nor Spark
-    session = Session(bench, recorder, None, Terminal(Console()), None, "default", {}, 1)  # type: ignore[arg-type]
+    bench = Environment(home, Lakes(home).get(lake), None, None)  # type: ignore[arg-type] # neither objects nor Spark
+    session = Session(bench, recorder, None, TerminalProgress(Console()), None, "default", {}, 1)  # type: ignore[arg-type]
     suite = Blocks(device="rbd", size_bytes=8 * MIB, seconds=1, depth=4)
     suite.check_options()
     suite.check_lake(bench.lake)
@@ -75,9 +75,9 @@ def device(tmp_path: Path) -> Iterator[Path]:
 
 
 def test_a_device_to_shuffle_on_has_a_file_system_of_its_own_for_the_time(device: Path, tmp_path: Path) -> None:
-    with mounted(device, tmp_path) as directory:
+    with mounted_filesystem(device, tmp_path) as directory:
         assert directory.stat().st_dev != tmp_path.stat().st_dev
         (directory / "spilt").write_bytes(b"rows")
     assert not directory.exists()
-    with mounted(device, tmp_path) as directory:
+    with mounted_filesystem(device, tmp_path) as directory:
         assert not (directory / "spilt").exists(), "nobody's data are on it"

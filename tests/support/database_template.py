@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from unittest import mock
 
-from penstock.catalog.connection import CATALOG_VARIABLE, VARIABLE
+from penstock.catalog.connection import CATALOG_VARIABLE, DATABASE_VARIABLE
 from penstock.catalog.database import Database
 from penstock.catalog.metastore import Metastore
 from penstock.engine.repository import schema
@@ -48,7 +48,7 @@ class DatabaseTemplate:
                 home = Home(Path(tempfile.mkdtemp(dir=self._directory)))
                 # An external server may be in a test's environment.
                 with mock.patch.dict(os.environ):
-                    os.environ.pop(VARIABLE, None)
+                    os.environ.pop(DATABASE_VARIABLE, None)
                     os.environ.pop(CATALOG_VARIABLE, None)
                     self._make(home, metastore=name == "metastore")
                 (home.database / "port").unlink()

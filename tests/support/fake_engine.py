@@ -14,7 +14,7 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
-from penstock.clusters.backend import READ_AT_ONCE, ClusterBackend, Handle, Launch, Observation, Phase, WebInterface
+from penstock.clusters.backend import MAX_READ_BYTES, ClusterBackend, Handle, Launch, Observation, Phase, WebInterface
 from penstock.engine.detached_supervisors import DetachedSupervisors
 from penstock.engine.engine import Engine
 from penstock.engine.supervisor import Supervisor
@@ -69,7 +69,7 @@ class PretendedBackend(ClusterBackend):
             return Observation(Phase.LOST, detail="there is no such directory")
         return Observation(Phase.ENDED, exit_code=0) if age >= self._seconds else Observation(Phase.RUNNING)
 
-    def read(self, handle: Handle, name: str, start: int, *, at_most: int = READ_AT_ONCE) -> bytes:
+    def read(self, handle: Handle, name: str, start: int, *, at_most: int = MAX_READ_BYTES) -> bytes:
         return b""
 
     def sizes(self, handle: Handle) -> Mapping[str, int]:

@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Iterator
 from dataclasses import replace
 
-from penstock.catalog.connection import CATALOG_VARIABLE, VARIABLE
+from penstock.catalog.connection import CATALOG_VARIABLE, DATABASE_VARIABLE
 from penstock.catalog.database import METASTORE, RECORDS, Database
 from penstock.engine.installation import Installation
 from penstock.home import Home
@@ -25,10 +25,10 @@ def passed_on(host: str, port: int) -> contextlib.closing[PassingGateway]:
 def lake_and_database(home: Home, host: str) -> Iterator[dict[str, str]]:
     """`LAKE` is the embedded lake at `host`. Yields what the environment of an engine must say of the database."""
     own, database = Installation(home).lake_up(), Database(home)
-    logins = {VARIABLE: database.url(RECORDS), CATALOG_VARIABLE: database.url(METASTORE)}
+    logins = {DATABASE_VARIABLE: database.url(RECORDS), CATALOG_VARIABLE: database.url(METASTORE)}
     with contextlib.ExitStack() as stack:
         store = stack.enter_context(passed_on(host, int(own.endpoints[0].rpartition(":")[2])))
-        catalog = stack.enter_context(passed_on(host, logins[VARIABLE].port))
+        catalog = stack.enter_context(passed_on(host, logins[DATABASE_VARIABLE].port))
         credentials = Lakes(home).credentials_of(own)
         Lakes(home).add(
             replace(own, name=LAKE, endpoints=(store.endpoint,), credentials="environment", kind="external"),

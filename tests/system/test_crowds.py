@@ -11,11 +11,11 @@ from penstock.engine.engine import Engine
 from penstock.errors import ClusterError
 from penstock.home import Home
 from penstock.lab import conditions
-from penstock.lab.environment import Bench
+from penstock.lab.environment import Environment
 from penstock.lab.launchers import EngineLauncher
-from penstock.lab.progress import Terminal
+from penstock.lab.progress import TerminalProgress
 from penstock.lab.records import Description, Recorder
-from penstock.lab.session import Session, Stopped
+from penstock.lab.session import Session, StoppedByFailure
 from penstock.model import Application, ApplicationSpec, ClusterSize, ProcessSize, State
 from tests.support.waiting import processes_of
 
@@ -42,10 +42,10 @@ def test_two_run_at_once_on_cores_promised_oftener_and_the_failure_of_one_leaves
     script.write_text(MEETS, encoding="utf-8")
     engine = Engine(shared_home)
     lake = engine.lake()
-    bench = Bench(shared_home, lake, engine.store(lake.name), engine)
+    bench = Environment(shared_home, lake, engine.store(lake.name), engine)
     recorder = Recorder.begin(shared_home, Description("crowd", "crowd", "Penstock", "", ""))
-    session = Session(bench, recorder, EngineLauncher(bench), Terminal(Console()), size, "default", {})
-    session = conditions.crowded(session, 2)
+    session = Session(bench, recorder, EngineLauncher(bench), TerminalProgress(Console()), size, "default", {})
+    session = conditions.oversubscribed(session, 2)
     ids: dict[str, str] = {}
     ended: dict[str, Application] = {}
 
@@ -53,7 +53,7 @@ def test_two_run_at_once_on_cores_promised_oftener_and_the_failure_of_one_leaves
         def on_change(application: Application, _: object) -> None:
             ids[name] = application.id
             if within.stopping.is_set():
-                raise Stopped
+                raise StoppedByFailure
 
         arguments = (str(tmp_path / name), str(tmp_path / waits_for))
         spec = ApplicationSpec(str(script), size, name, arguments=arguments)
@@ -64,7 +64,9 @@ def test_two_run_at_once_on_cores_promised_oftener_and_the_failure_of_one_leaves
         raise ClusterError("it broke")
 
     with pytest.raises(ClusterError, match="it broke"):
-        conditions.at_once(session, [fails_after_meeting, lambda within: run(within, "second", waits_for="nothing")])
+        conditions.run_concurrently(
+            session, [fails_after_meeting, lambda within: run(within, "second", waits_for="nothing")]
+        )
 
     assert ended["first"].state is State.FINISHED, "it met the second, so both were running"
     assert engine.get(ids["second"]).state is State.STOPPED

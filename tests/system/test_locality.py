@@ -97,7 +97,7 @@ def _run(home: Home, table: str, directory: Path, nodes: Mapping[str, str]) -> P
     (directory / "private" / "python").write_text(plan.python_wrapper(directory, launch.settings))
     (directory / "private" / "python").chmod(0o700)
     (directory / "private" / "spark.conf").write_text(as_properties(settings))
-    processes = plan.processes(directory, launch, settings, archives=home.cache)
+    processes = plan.shim_plan(directory, launch, settings, archives=home.cache)
     # Where an executor in a pod looks for the secret before it has asked the driver for its settings.
     environment = {**processes["environment"], "_SPARK_AUTH_SECRET": settings["spark.authenticate.secret"]}
     started: list[subprocess.Popen[bytes]] = []

@@ -70,7 +70,7 @@ def connect(address: str = "", *, password: str, liveness: Liveness = LIVENESS, 
     return psycopg.connect(address, password=password, autocommit=True, **{**liveness.client(), **parameters})
 
 
-def watch_client(connection: Connection, liveness: Liveness = LIVENESS) -> None:
+def detect_lost_client(connection: Connection, liveness: Liveness = LIVENESS) -> None:
     """Have the server end this session when the client's machine is lost: for connections that hold locks.
 
     It costs one round trip. A server or pooler that does not know the settings keeps its own.
@@ -88,7 +88,7 @@ def watch_client(connection: Connection, liveness: Liveness = LIVENESS) -> None:
             connection.autocommit = before
 
 
-VARIABLE = "PENSTOCK_DATABASE_URL"
+DATABASE_VARIABLE = "PENSTOCK_DATABASE_URL"
 CATALOG_VARIABLE = "PENSTOCK_CATALOG_DATABASE_URL"
 
 # Options with the same name and meaning in libpq and the JDBC driver.
@@ -107,7 +107,7 @@ class DatabaseUrl:
     options: tuple[tuple[str, str], ...] = ()
 
     @staticmethod
-    def parse(text: str, *, variable: str = VARIABLE) -> DatabaseUrl:
+    def parse(text: str, *, variable: str = DATABASE_VARIABLE) -> DatabaseUrl:
         """Parse `postgresql://user:password@host[:port][/dbname][?sslmode=…]`, with percent-encoded parts.
 
         Raises `InvalidInput`, which names the environment variable and never repeats the text: it may contain a
@@ -183,7 +183,7 @@ _SURELY_ALIVE_SECONDS = 1.0
 _USED = "used"
 
 
-def pooled(address: Callable[[], sa.URL], *, liveness: Liveness = LIVENESS) -> sa.Engine:
+def create_pooled_engine(address: Callable[[], sa.URL], *, liveness: Liveness = LIVENESS) -> sa.Engine:
     """Return an engine that survives a restart of the server, even at another address.
 
     An idle connection is tested before its use, except within a second of its last one: a test costs as much as most
@@ -196,7 +196,7 @@ def pooled(address: Callable[[], sa.URL], *, liveness: Liveness = LIVENESS) -> s
         parameters.update({**liveness.client(), **dialect.create_connect_args(address())[1]})
 
     def connected(connection: Any, _: ConnectionPoolEntry) -> None:
-        watch_client(connection, liveness)
+        detect_lost_client(connection, liveness)
 
     def used(_: Any, entry: ConnectionPoolEntry) -> None:
         entry.info[_USED] = time.monotonic()
@@ -218,6 +218,6 @@ def pooled(address: Callable[[], sa.URL], *, liveness: Liveness = LIVENESS) -> s
     return engine
 
 
-def reading(engine: sa.Engine) -> sa.Engine:
+def autocommit_engine(engine: sa.Engine) -> sa.Engine:
     """Return an engine for single queries that change nothing, on the same pool, without transactions."""
     return engine.execution_options(isolation_level="AUTOCOMMIT")

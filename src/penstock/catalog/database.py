@@ -21,8 +21,8 @@ import psycopg
 from psycopg import Connection, sql
 from sqlalchemy import Engine
 
-from penstock.catalog.connection import CATALOG_VARIABLE, VARIABLE, DatabaseUrl, connect, pooled
-from penstock.catalog.server import HOST, SUPERUSER, PostgresServer, ServerAccount, disk_full
+from penstock.catalog.connection import CATALOG_VARIABLE, DATABASE_VARIABLE, DatabaseUrl, connect, create_pooled_engine
+from penstock.catalog.server import HOST, SUPERUSER, PostgresServer, ServerAccount, disk_full_error
 from penstock.errors import CatalogError, InvalidInput
 from penstock.home import Home
 from penstock.processes import ProcessId
@@ -31,7 +31,7 @@ RECORDS = "penstock"
 METASTORE = "metastore"
 
 SHARED_LOGIN = (
-    f"{CATALOG_VARIABLE} does not name another login than {VARIABLE}: every driver receives the engine's own, "
+    f"{CATALOG_VARIABLE} does not name another login than {DATABASE_VARIABLE}: every driver receives the engine's own, "
     "with which a program could add a token for itself or change any record"
 )
 OWN_LOGIN_FIX = (
@@ -58,7 +58,7 @@ class Database:
 
     def __init__(self, home: Home) -> None:
         self._home = home
-        external, catalog = os.environ.get(VARIABLE), os.environ.get(CATALOG_VARIABLE)
+        external, catalog = os.environ.get(DATABASE_VARIABLE), os.environ.get(CATALOG_VARIABLE)
         self._external = DatabaseUrl.parse(external) if external else None
         self._catalog = (
             DatabaseUrl.parse(catalog, variable=CATALOG_VARIABLE) if external and catalog else self._external
@@ -187,7 +187,7 @@ class Database:
     def engine(self, dbname: str = RECORDS) -> Engine:
         """Return a SQLAlchemy engine on one of the two databases; start the embedded server if it is down."""
         self.ensure()
-        return pooled(lambda: self._url(dbname).sqlalchemy())
+        return create_pooled_engine(lambda: self._url(dbname).sqlalchemy())
 
     @contextmanager
     def _turn(self) -> Iterator[None]:
@@ -283,7 +283,8 @@ def _create_external(url: DatabaseUrl, catalog: DatabaseUrl) -> None:
         raise CatalogError(
             f"The catalog's database {url} cannot be used",
             why=_first_line(error),
-            fix=f"check {VARIABLE}, {CATALOG_VARIABLE} and that the server runs, or unset them to use the embedded one",
+            fix=f"check {DATABASE_VARIABLE}, {CATALOG_VARIABLE} and that the server runs, or unset them to use the "
+            "embedded one",
         ) from error
 
 
@@ -297,7 +298,7 @@ def _first_line(error: Exception) -> str:
 
 def _cannot_write(home: Home, error: OSError) -> Exception:
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
-        return disk_full("The catalog's database cannot be started", home.root)
+        return disk_full_error("The catalog's database cannot be started", home.root)
     return CatalogError(
         "The catalog's database cannot be started",
         why=str(error),

@@ -25,7 +25,7 @@ from penstock.runtime import tool
 SCHEMA_VERSION = "2.3.0"
 
 # The object layer's names and ids; the client has to use those with which the tables were created.
-LAYOUT = {
+OBJECT_LAYER_SETTINGS = {
     # Hive's own names, in upper case. DataNucleus 4 has other defaults.
     "datanucleus.identifierFactory": "datanucleus1",
     # Ids from SEQUENCE_TABLE, as in every Hive metastore, so that other engines can share it.
@@ -69,7 +69,7 @@ def hive_site(url: DatabaseUrl, *, loopback: bool) -> str:
             "javax.jdo.option.ConnectionDriverName": "org.postgresql.Driver",
             "javax.jdo.option.ConnectionUserName": url.user,
             "javax.jdo.option.ConnectionPassword": url.password,
-            **LAYOUT,
+            **OBJECT_LAYER_SETTINGS,
             **_CLIENT,
         }
     )
@@ -162,7 +162,7 @@ class Metastore:
             "javax.jdo.option.ConnectionUserName": url.user,
             "javax.jdo.option.ConnectionPassword": url.password,
             "datanucleus.connectionPoolingType": "NONE",
-            **LAYOUT,
+            **OBJECT_LAYER_SETTINGS,
         }
         metastore_jar = next(jar for jar in jars if jar.name.startswith("hive-metastore-"))
         files = {

@@ -18,7 +18,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from penstock.catalog.connection import VARIABLE
+from penstock.catalog.connection import DATABASE_VARIABLE
 from penstock.errors import CatalogError, InvalidInput, StateError
 from penstock.home import Home
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from psycopg import Connection
 
 
-KEY_VARIABLE = "PENSTOCK_SECRETS_KEY_FILE"
+KEY_FILE_VARIABLE = "PENSTOCK_SECRETS_KEY_FILE"
 
 _KEY_BYTES = 32
 _KEY_FIX = (
@@ -72,8 +72,8 @@ class SecretStore(Protocol):
 
 def secret_store(home: Home) -> SecretStore | None:
     """Return the store that this home's services share, without opening it; None where they share none."""
-    named = os.environ.get(KEY_VARIABLE)
-    return DatabaseSecrets(home, Path(named)) if named and os.environ.get(VARIABLE) else None
+    named = os.environ.get(KEY_FILE_VARIABLE)
+    return DatabaseSecrets(home, Path(named)) if named and os.environ.get(DATABASE_VARIABLE) else None
 
 
 class Sealer:
@@ -101,7 +101,7 @@ class Sealer:
             if keys and all(len(key) == _KEY_BYTES for key in keys):
                 return Sealer(*keys)
             why = f"{path} does not have {_KEY_BYTES} bytes in base64 on each line"
-        raise InvalidInput(f"{KEY_VARIABLE} cannot be used", why=why, fix=_KEY_FIX)
+        raise InvalidInput(f"{KEY_FILE_VARIABLE} cannot be used", why=why, fix=_KEY_FIX)
 
     def seal(self, name: str, content: Mapping[str, Any]) -> str:
         # The sealed name prevents a writer of the table from swapping secrets.
@@ -116,7 +116,7 @@ class Sealer:
         if own != name or not isinstance(content, dict):
             raise StateError(
                 f"The secret “{name}” in the database cannot be opened",
-                why=f"it was not sealed with a key in the file that {KEY_VARIABLE} names",
+                why=f"it was not sealed with a key in the file that {KEY_FILE_VARIABLE} names",
                 fix="append that key to the file on a line of its own: services of one database share it",
             )
         return content
@@ -182,7 +182,7 @@ class DatabaseSecrets:
             raise CatalogError(
                 "The shared secrets cannot be reached",
                 why=(str(error).strip().splitlines() or [type(error).__name__])[0],
-                fix=f"check {VARIABLE} and that the server runs",
+                fix=f"check {DATABASE_VARIABLE} and that the server runs",
             ) from error
 
     def _connection(self) -> AbstractContextManager[Connection]:

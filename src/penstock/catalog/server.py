@@ -72,7 +72,7 @@ class ServerAccount:
         if os.geteuid() != 0:
             return ServerAccount(site / _PROGRAMS)
         account = _system_account()
-        if not open_to_all(site / _PROGRAMS / "postgres"):
+        if not is_executable_by_all(site / _PROGRAMS / "postgres"):
             site = _shared_copy(site)
         return ServerAccount(site / _PROGRAMS, account.pw_uid, account.pw_gid)
 
@@ -81,7 +81,7 @@ class ServerAccount:
             os.chown(path, self.uid, self.gid)
 
 
-def open_to_all(path: Path) -> bool:
+def is_executable_by_all(path: Path) -> bool:
     """Return whether any account may execute `path` and traverse every directory above it."""
     path = path.resolve()
     return all(step.stat().st_mode & 0o001 for step in (path, *path.parents))
@@ -402,7 +402,7 @@ class PostgresServer:
         output = tail(self.log, _LOG_LINES)
         # On a full disk the log itself may have stayed empty.
         if "No space left on device" in output or shutil.disk_usage(self._directory).free < _SMALLEST_DISK:
-            return disk_full(problem, self._directory)
+            return disk_full_error(problem, self._directory)
         if "could not bind" in output:
             return MissingRequirement(
                 problem, why=f"every port tried was taken:\n{output}", fix="run the command again"
@@ -423,7 +423,7 @@ _LOG_LINES = 8
 _ENVIRONMENT = {"LC_ALL": "C", "PATH": os.defpath}
 
 
-def disk_full(problem: str, directory: Path) -> MissingRequirement:
+def disk_full_error(problem: str, directory: Path) -> MissingRequirement:
     return MissingRequirement(
         problem,
         why=f"the disk of {directory} is full",

@@ -63,7 +63,7 @@ class Table:
         return Table(**{**known, "columns": tuple(Column(**column) for column in value["columns"])})
 
 
-def matches(pattern: str | None, database: str, name: str) -> bool:
+def matches_table(pattern: str | None, database: str, name: str) -> bool:
     """Return whether a shell pattern of `DATABASE.TABLE`, or of `TABLE` alone, matches the table, ignoring case."""
     if pattern is None:
         return True
@@ -73,7 +73,9 @@ def matches(pattern: str | None, database: str, name: str) -> bool:
 
 def read_tables(connection: Connection, pattern: str | None) -> list[Table]:
     """Return the matching tables, ordered by database and name, with four queries for any number of tables."""
-    rows = [row for row in connection.execute(_TABLES).mappings() if matches(pattern, row["database"], row["name"])]
+    rows = [
+        row for row in connection.execute(_TABLES).mappings() if matches_table(pattern, row["database"], row["name"])
+    ]
     chosen = {"tables": [row["id"] for row in rows]}
     if not rows:
         return []

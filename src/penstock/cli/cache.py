@@ -76,13 +76,13 @@ def set_size(
     from penstock.clusters import machine
 
     home = Home.default()
-    budgets = machine.chosen_budgets(home)
+    budgets = machine.configured_budgets(home)
     if memory is not None:
         budgets = replace(budgets, memory_bytes=_bytes(memory, "--memory"))
     if disk is not None:
         budgets = replace(budgets, disk_bytes=_bytes(disk, "--disk"))
     machine.require_room(budgets)
-    machine.choose_budgets(home, budgets)
+    machine.configure_budgets(home, budgets)
     for tier in machine.page_cache(home):
         typer.echo(f"{tier.name:<7} up to {size(tier.budget_bytes)}")
 

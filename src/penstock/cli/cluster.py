@@ -79,7 +79,7 @@ def use(
     unchecked: Annotated[bool, typer.Option("--unchecked", help="Skip the check of the cluster.")] = False,
 ) -> None:
     """Run applications on the Kubernetes cluster that FILE describes, from now on."""
-    from penstock.clusters.choice import own_file
+    from penstock.clusters.choice import home_cluster_file
     from penstock.clusters.kubernetes.target import read_target
     from penstock.home import write_atomically
 
@@ -93,18 +93,18 @@ def use(
             typer.echo("The cluster file was not activated: correct the failed rows, or use --unchecked", err=True)
             raise typer.Exit(1)
     home.create()
-    write_atomically(own_file(home), file.read_bytes())
+    write_atomically(home_cluster_file(home), file.read_bytes())
     typer.echo(f"Applications run in the namespace {target.namespace} from now on")
 
 
 @cluster_app.command()
 def local() -> None:
     """Run applications on this machine from now on."""
-    from penstock.clusters.choice import own_file
+    from penstock.clusters.choice import home_cluster_file
 
     home = Home.default()
     _require_idle(home)
-    own_file(home).unlink(missing_ok=True)
+    home_cluster_file(home).unlink(missing_ok=True)
     typer.echo("Applications run on this machine from now on")
 
 
@@ -225,7 +225,7 @@ def build(
     from penstock.image import oci
     from penstock.image.build import build as run
 
-    built = run(output, oci.name(name), base, _print_step, more=more or ())
+    built = run(output, oci.parse_name(name), base, _print_step, more=more or ())
     if as_json:
         layers = [
             {"layer": layer.history, "digest": layer.blob.digest, "bytes": layer.blob.size} for layer in built.layers
@@ -273,10 +273,10 @@ def list_profiles(as_json: AsJson = False) -> None:
     rows = [
         {
             "name": name,
-            "summary": workloads.summary_of(name),
-            "layers": [layer.name for layer in workloads.layers_of(name)],
+            "summary": workloads.profile_summary(name),
+            "layers": [layer.name for layer in workloads.profile_layers(name)],
         }
-        for name in workloads.names()
+        for name in workloads.profile_names()
     ]
     if as_json:
         typer.echo(json.dumps(rows, indent=2))
@@ -306,8 +306,8 @@ def show_profile(
 ) -> None:
     """Show a profile's settings for a cluster size: value, layer, reason, source and the value it replaced."""
     from penstock.model import ClusterSize, ProcessSize
-    from penstock.profiles.check import check, refuse
-    from penstock.profiles.known import bundled
+    from penstock.profiles.check import check, raise_errors
+    from penstock.profiles.known import bundled_registry
     from penstock.profiles.layers import resolve
 
     size = ClusterSize(
@@ -315,11 +315,11 @@ def show_profile(
         executor=ProcessSize(executor_cores, units.require_size(executor_memory, "--executor-memory", unit="m")),
         executors=executors,
     )
-    layers = workloads.layers_of(name)
+    layers = workloads.profile_layers(name)
     user = options.pairs(conf, "--conf")
     if user:
-        problems = check(user, bundled(), size=size, beneath=resolve(layers, size).values())
-        refuse(problems)
+        problems = check(user, bundled_registry(), size=size, beneath=resolve(layers, size).values())
+        raise_errors(problems)
         for problem in problems:
             typer.echo(f"{problem.severity.value}: {problem}", err=True)
     resolved = resolve(layers, size, user)

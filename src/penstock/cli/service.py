@@ -14,7 +14,7 @@ from urllib.parse import quote
 
 import typer
 
-from penstock.catalog.secrets import KEY_VARIABLE
+from penstock.catalog.secrets import KEY_FILE_VARIABLE
 from penstock.cli import options
 from penstock.cli.options import server
 from penstock.cli.output import moment, size
@@ -408,7 +408,8 @@ def backup(file: Annotated[Path, typer.Argument(help="File to write; it must not
     typer.echo(f"Saved {contents.applications} applications in {file}")
     if contents.sealed:
         typer.echo(
-            f"The backup contains {contents.sealed} sealed secrets: also back up the file that {KEY_VARIABLE} names"
+            f"The backup contains {contents.sealed} sealed secrets: "
+            f"also back up the file that {KEY_FILE_VARIABLE} names"
         )
 
 
@@ -430,7 +431,7 @@ def restore(
     typer.echo(f"Restored {contents.applications} applications of {contents.at}")
     typer.echo(f"replaced tables: {', '.join(restored.replaced)}")
     if contents.sealed:
-        typer.echo(f"Restored {contents.sealed} sealed secrets: {KEY_VARIABLE} must name the key of that time")
+        typer.echo(f"Restored {contents.sealed} sealed secrets: {KEY_FILE_VARIABLE} must name the key of that time")
 
 
 @records_app.command()

@@ -22,7 +22,7 @@ from types import TracebackType
 from typing import Any
 
 from penstock.client.connection import Connection, connect
-from penstock.clusters.settings import BUILT_IN
+from penstock.clusters.settings import SPARK_INTERNAL
 from penstock.errors import InvalidInput, NotFound, StateError
 from penstock.model import Application, State
 
@@ -46,7 +46,7 @@ class Uploads:
         return sent
 
     def address_of(self, path: str, lake: str | None) -> str:
-        if path == BUILT_IN or _ELSEWHERE.match(path):
+        if path == SPARK_INTERNAL or _ELSEWHERE.match(path):
             return path
         file = Path(path).expanduser()
         if not file.is_file():

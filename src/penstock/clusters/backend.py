@@ -22,7 +22,7 @@ from penstock.profiles import layers
 
 Handle = Mapping[str, Any]
 
-READ_AT_ONCE = 4 << 20
+MAX_READ_BYTES = 4 << 20
 
 
 @dataclass(frozen=True)
@@ -99,7 +99,7 @@ class ClusterBackend(abc.ABC):
 
     def overhead_factor(self, spec: ApplicationSpec) -> float:  # noqa: ARG002 - only pods distinguish Python
         """Return the memory that a process needs beside its heap, as a share of it, unless user settings name one."""
-        return layers.FACTOR
+        return layers.DEFAULT_OVERHEAD_FACTOR
 
     def check(self, spec: ApplicationSpec) -> None:  # noqa: B027 - a backend may have nothing to check
         """Raise `PenstockError` where it is already certain that no cluster can run the application."""
@@ -120,7 +120,7 @@ class ClusterBackend(abc.ABC):
     def observe(self, handle: Handle) -> Observation: ...
 
     @abc.abstractmethod
-    def read(self, handle: Handle, name: str, start: int, *, at_most: int = READ_AT_ONCE) -> bytes:
+    def read(self, handle: Handle, name: str, start: int, *, at_most: int = MAX_READ_BYTES) -> bytes:
         """Return the bytes of the artifact `name` (of `collect`) from the offset `start`, while the cluster exists.
 
         At most `at_most` bytes; empty at the end, or while there is no such artifact.

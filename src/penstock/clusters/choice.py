@@ -18,10 +18,10 @@ def cluster_file(home: Home) -> Path | None:
     """Return the cluster file in use; None where applications run on this machine."""
     if chosen := os.environ.get(VARIABLE):
         return Path(chosen)
-    return own if (own := own_file(home)).exists() else None
+    return own if (own := home_cluster_file(home)).exists() else None
 
 
-def own_file(home: Home) -> Path:
+def home_cluster_file(home: Home) -> Path:
     return home.root / "cluster.yaml"
 
 

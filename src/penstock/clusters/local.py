@@ -21,13 +21,13 @@ from typing import Any
 
 from penstock.clusters import machine, settings, shim
 from penstock.clusters import settings as plan
-from penstock.clusters.backend import READ_AT_ONCE, ClusterBackend, Handle, Launch, Observation, Phase, WebInterface
+from penstock.clusters.backend import MAX_READ_BYTES, ClusterBackend, Handle, Launch, Observation, Phase, WebInterface
 from penstock.errors import ClusterError, MissingRequirement
 from penstock.formats import as_properties
 from penstock.home import Home, open_below, read_json, sizes_below, write_atomically, write_json
 from penstock.model import Capacity
 from penstock.processes import ProcessId, listening_ports, start_daemon, tail, wait_until
-from penstock.profiles.base import DISK
+from penstock.profiles.base import SCRATCH_DISK
 
 _SCRATCH = "scratch"
 _PAUSE_SECONDS = 0.01
@@ -80,7 +80,7 @@ class LocalBackend(ClusterBackend):
         running = endpoint is not None or seen["progress"] is not None
         return Observation(Phase.RUNNING if running else Phase.STARTING, **seen)
 
-    def read(self, handle: Handle, name: str, start: int, *, at_most: int = READ_AT_ONCE) -> bytes:
+    def read(self, handle: Handle, name: str, start: int, *, at_most: int = MAX_READ_BYTES) -> bytes:
         try:
             with open_below(self._directory(handle) / "artefacts", name) as file:
                 file.seek(start)
@@ -96,7 +96,7 @@ class LocalBackend(ClusterBackend):
         endpoint, status = settings.endpoint(cluster), read_json(cluster / "status.json")
         if endpoint is None or not (status and status.get("driver")):
             return None
-        pages = settings.look(cluster, endpoint)
+        pages = settings.web_interface(cluster, endpoint)
         driver = ProcessId.from_json(status["driver"])
         return pages if pages is not None and pages.port in listening_ports(driver) else None
 
@@ -130,14 +130,14 @@ class LocalBackend(ClusterBackend):
         deadline = time.monotonic() + 10
         group = _group(application_id, status)
         while (
-            left := {*shim.members(application_id), *shim.processes_of_group(group)}
+            left := {*shim.application_processes(application_id), *shim.control_group_processes(group)}
         ) and time.monotonic() < deadline:
             for pid in left:
                 with contextlib.suppress(ProcessLookupError, PermissionError):
                     os.kill(pid, signal.SIGKILL)
             time.sleep(0.02)
         if group is not None:
-            shim.remove_group(group)
+            shim.remove_control_group(group)
         machine.remove_scratch_memory(self._directory(handle))
 
     def collect(self, handle: Handle) -> Path:
@@ -183,12 +183,12 @@ class LocalBackend(ClusterBackend):
         }
         write_atomically(private / "python", plan.python_wrapper(directory, launch.settings), mode=0o700)
         write_atomically(private / "spark.conf", as_properties(settings))
-        processes = plan.processes(directory, launch, settings, archives=self._home.cache, memory=place)
+        processes = plan.shim_plan(directory, launch, settings, archives=self._home.cache, memory=place)
         write_json(private / "plan.json", processes)
 
     def _scratch(self, directory: Path, launch: Launch) -> None:
         """Create the directory of shuffle and spill on disk: in the home, or where the settings place it."""
-        chosen = launch.settings.get(DISK)
+        chosen = launch.settings.get(SCRATCH_DISK)
         if not chosen:
             (directory / _SCRATCH).mkdir(exist_ok=True, mode=0o700)
             return
@@ -199,7 +199,7 @@ class LocalBackend(ClusterBackend):
         except OSError as error:
             raise MissingRequirement(
                 f"Scratch cannot be in {chosen}",
-                why=f"{error.strerror or error}: {DISK}",
+                why=f"{error.strerror or error}: {SCRATCH_DISK}",
                 fix="name an existing directory that you can write to, or omit the setting",
             ) from error
 
@@ -265,11 +265,11 @@ def _group(application_id: str, status: Mapping[str, Any] | None) -> Path | None
 
     The application can write to that record, so only a group with this application's name is accepted.
     """
-    recorded, root = (status or {}).get("group"), shim.groups()
+    recorded, root = (status or {}).get("group"), shim.control_group_root()
     if not recorded or root is None:
         return None
     group = Path(recorded)
-    named = group.name == shim.group_name(application_id) and ".." not in group.parts
+    named = group.name == shim.control_group_name(application_id) and ".." not in group.parts
     return group if named and group.is_relative_to(root) else None
 
 

@@ -40,7 +40,7 @@ _HEADER = struct.Struct("@QQ48xQ56xQ56xQ56x64xQ")
 
 
 @dataclass(frozen=True)
-class Chosen:
+class TierBudgets:
     """The user's budgets of the tiers, in bytes; None for the default share, 0 for no such tier."""
 
     memory_bytes: int | None = None
@@ -48,7 +48,7 @@ class Chosen:
 
 
 @dataclass(frozen=True)
-class Contents:
+class TierContents:
     """The figures in a tier's table: bytes in use, pages in it, and evictions since it was created."""
 
     used_bytes: int
@@ -63,7 +63,7 @@ class Tier:
     name: str
     directory: Path
     budget_bytes: int
-    contents: Contents | None
+    contents: TierContents | None
     """None while the tier is empty: unused so far, or dropped."""
 
 
@@ -73,7 +73,7 @@ def tiers(home: Home, memory_bytes: int) -> tuple[Tier, Tier]:
     The default is a tenth of the machine's memory and of the disk, at most half of the free space of their file
     systems. The memory tier is off where another user owns its place.
     """
-    budgets = chosen_budgets(home)
+    budgets = configured_budgets(home)
     memory, disk = _memory_directory(home), home.cache / "pages"
     in_memory = int(memory_bytes * _SHARE_OF_MEMORY) if _SHARED_MEMORY.is_dir() else 0
     return (
@@ -116,12 +116,12 @@ def tier_settings(found: Iterable[Tier]) -> dict[str, str]:
     return settings
 
 
-def chosen_budgets(home: Home) -> Chosen:
+def configured_budgets(home: Home) -> TierBudgets:
     found = read_json(_chosen_file(home))
-    return Chosen(**found) if found else Chosen()
+    return TierBudgets(**found) if found else TierBudgets()
 
 
-def choose_budgets(home: Home, budgets: Chosen) -> None:
+def configure_budgets(home: Home, budgets: TierBudgets) -> None:
     """Store the user's budgets. Applications that start from now on keep to them, and evict the excess as they run."""
     home.create()
     write_json(_chosen_file(home), asdict(budgets))
@@ -185,12 +185,12 @@ def _is_foreign(directory: Path) -> bool:
     return False
 
 
-def _contents(directory: Path) -> Contents | None:
+def _contents(directory: Path) -> TierContents | None:
     with contextlib.suppress(OSError, struct.error):
         with (directory / _GENERATION / "table").open("rb") as table:
             magic, _slots, _budget, used, pages, evictions = _HEADER.unpack(table.read(_HEADER.size))
         if magic == _MAGIC:
-            return Contents(used, pages, evictions)
+            return TierContents(used, pages, evictions)
     return None
 
 
@@ -233,7 +233,7 @@ def page_cache(home: Home) -> tuple[Tier, Tier]:
     return tiers(home, _memory())
 
 
-def require_room(budgets: Chosen) -> None:
+def require_room(budgets: TierBudgets) -> None:
     """Raise `InvalidInput` where these budgets would leave applications less than half of the memory."""
     most = _memory() // 2
     if budgets.memory_bytes is not None and budgets.memory_bytes > most:

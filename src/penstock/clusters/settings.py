@@ -16,15 +16,15 @@ from urllib.parse import urlsplit
 from penstock.clusters import shim
 from penstock.clusters.backend import Launch, WebInterface
 from penstock.home import write_once
-from penstock.profiles.base import MEMORY
+from penstock.profiles.base import SCRATCH_MEMORY
 from penstock.profiles.check import REDACTION
 from penstock.runtime import jvm
 
-BUILT_IN = "spark-internal"
+SPARK_INTERNAL = "spark-internal"
 """The file of an application whose main class is on every cluster's class path already (a term of Spark's own)."""
 
 
-def processes(
+def shim_plan(
     directory: Path, launch: Launch, settings: Mapping[str, str], *, archives: Path, memory: Path | None = None
 ) -> dict[str, Any]:
     """Return the shim's plan (`private/plan.json`): the commands and environment of driver and executors.
@@ -79,7 +79,7 @@ def settings(directory: Path, launch: Launch, *, memory: Path | None = None) -> 
     scratch = {}
     if memory is not None:
         plugins.append("io.penstock.cluster.ScratchPlugin")
-        scratch = {MEMORY: f"{size.scratch_memory_bytes}b", "spark.penstock.scratch.directory": str(memory)}
+        scratch = {SCRATCH_MEMORY: f"{size.scratch_memory_bytes}b", "spark.penstock.scratch.directory": str(memory)}
     return {
         **launch.settings,
         "spark.master": "local-penstock",
@@ -166,7 +166,7 @@ def with_user_options(command: list[str], settings: Mapping[str, str], role: str
     return [*command[:at], *options, "-cp", path, *command[at + 2 :]]
 
 
-WANTED = "ui.wanted"
+UI_REQUEST = "ui.wanted"
 """A file in the cluster's directory that requests the Spark UI; it holds the key that the UI requires."""
 
 
@@ -188,7 +188,7 @@ def endpoint(cluster: Path) -> Endpoint | None:
         return None
 
 
-def look(cluster: Path, published: Endpoint) -> WebInterface | None:
+def web_interface(cluster: Path, published: Endpoint) -> WebInterface | None:
     """Return the address of the Spark UI as the driver published it; where there is none, request it and return None.
 
     The port is not verified: a driver runs users' code, which may publish any port.
@@ -196,7 +196,7 @@ def look(cluster: Path, published: Endpoint) -> WebInterface | None:
     if not published.pages_url:
         # The directory of a cluster that is being removed may be gone.
         with contextlib.suppress(FileNotFoundError):
-            write_once(cluster / WANTED, secrets.token_urlsafe(32))
+            write_once(cluster / UI_REQUEST, secrets.token_urlsafe(32))
         return None
     port = _port(published.pages_url)
     return None if port is None else WebInterface("127.0.0.1", port, key=_key(cluster))
@@ -204,7 +204,7 @@ def look(cluster: Path, published: Endpoint) -> WebInterface | None:
 
 def _key(cluster: Path) -> str | None:
     with contextlib.suppress(FileNotFoundError):
-        return (cluster / WANTED).read_text(encoding="ascii")
+        return (cluster / UI_REQUEST).read_text(encoding="ascii")
     return None
 
 

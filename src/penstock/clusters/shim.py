@@ -57,10 +57,10 @@ def main(directory: Path) -> None:
     if (directory / "cluster" / "status.json").exists():
         return
     plan = json.loads((directory / "private" / "plan.json").read_text(encoding="utf-8"))
-    Keeper(directory, plan).run()
+    ProcessSupervisor(directory, plan).run()
 
 
-class Keeper:
+class ProcessSupervisor:
     """The supervisor of one cluster. `run` returns when the cluster has ended and its end is recorded."""
 
     def __init__(self, directory: Path, plan: dict[str, Any]) -> None:
@@ -74,7 +74,7 @@ class Keeper:
         self.executors: dict[int, subprocess.Popen[bytes]] = {}
         self.last_executor = 0
         self.status: dict[str, Any] = {
-            "keeper": {"pid": os.getpid(), "started": started(os.getpid())},
+            "keeper": {"pid": os.getpid(), "started": start_ticks(os.getpid())},
             "driver": None,
             "executors": {},
             "lost_executors": 0,
@@ -87,7 +87,7 @@ class Keeper:
         signal.pthread_sigmask(signal.SIG_BLOCK, _AWAITED)
         # A Python worker whose executor died becomes a child of this process, which reaps and ends it.
         _libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-        self.group = enter_group(self.plan["application_id"])
+        self.group = enter_control_group(self.plan["application_id"])
         self.status["group"] = self.group and str(self.group)
         if not self.record():
             raise SystemExit("the status file cannot be written: the disk is full, or not writable")
@@ -105,7 +105,7 @@ class Keeper:
             self.wait()
             self.restore_executors()
         self.sweep()
-        leave_group(self.group)
+        leave_control_group(self.group)
         self.free_memory()
         self.status["ended"] = True
         # The exit code exists only here: on a full disk, wait until it can be recorded.
@@ -119,7 +119,7 @@ class Keeper:
 
         def in_child() -> None:
             signal.pthread_sigmask(signal.SIG_UNBLOCK, _AWAITED)
-            tie_to(supervisor)
+            die_with_parent(supervisor)
 
         with (self.artefacts / out).open("ab") as stdout, (self.artefacts / err).open("ab") as stderr:
             return subprocess.Popen(
@@ -141,7 +141,7 @@ class Keeper:
         self.status["executors"][str(number)] = self.born(self.executors[number].pid)
 
     def born(self, pid: int) -> dict[str, Any]:
-        return {"pid": pid, "started": started(pid), "started_ms": now_ms()}
+        return {"pid": pid, "started": start_ticks(pid), "started_ms": now_ms()}
 
     def wait(self) -> None:
         """Wait for the end of a child, a stop request, or a quarter of a second: a new driver endpoint may appear."""
@@ -225,7 +225,11 @@ class Keeper:
 
     def left(self) -> set[int]:
         """Return every other process of the cluster: by its variable, its parents, or its control group."""
-        found = {*members(self.plan["application_id"]), *descendants(os.getpid()), *processes_of_group(self.group)}
+        found = {
+            *application_processes(self.plan["application_id"]),
+            *descendants(os.getpid()),
+            *control_group_processes(self.group),
+        }
         return found - {os.getpid()}
 
     def record(self) -> bool:
@@ -239,14 +243,14 @@ class Keeper:
         return True
 
 
-def tie_to(parent: int) -> None:
+def die_with_parent(parent: int) -> None:
     """Have the kernel kill this process, a child just forked, when its parent ends, however that ends."""
     _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     if os.getppid() != parent:  # the parent died before the line above
         os._exit(1)
 
 
-def members(application_id: str, *, but: int | None = None) -> list[int]:
+def application_processes(application_id: str, *, but: int | None = None) -> list[int]:
     """Return every running process of the application, wherever it is in the process tree, except `but`."""
     mark = f"{APPLICATION_VARIABLE}={application_id}".encode()
     found = []
@@ -274,7 +278,7 @@ def descendants(ancestor: int) -> list[int]:
     return found
 
 
-def groups() -> Path | None:
+def control_group_root() -> Path | None:
     """Return the directory of this machine's control groups (version 2); None where it has none."""
     with contextlib.suppress(OSError):
         for line in Path("/proc/self/mountinfo").read_text(encoding="utf-8").splitlines():
@@ -284,9 +288,9 @@ def groups() -> Path | None:
     return None
 
 
-def own_group() -> Path | None:
+def own_control_group() -> Path | None:
     """Return the control group of this process; None where the machine has none."""
-    root = groups()
+    root = control_group_root()
     with contextlib.suppress(OSError):
         for line in Path("/proc/self/cgroup").read_text(encoding="ascii").splitlines():
             if root is not None and line.startswith("0::/") and ".." not in line:
@@ -294,19 +298,19 @@ def own_group() -> Path | None:
     return None
 
 
-def can_make_groups() -> bool:
-    group = own_group()
+def can_create_control_groups() -> bool:
+    group = own_control_group()
     return group is not None and os.access(group, os.W_OK) and os.access(group / "cgroup.procs", os.W_OK)
 
 
-def enter_group(application_id: str) -> Path | None:
+def enter_control_group(application_id: str) -> Path | None:
     """Move this process to a control group of the application, which its future children inherit.
 
     Returns the group; None where it cannot be created.
     """
-    if not can_make_groups() or (parent := own_group()) is None:
+    if not can_create_control_groups() or (parent := own_control_group()) is None:
         return None
-    group = parent / group_name(application_id)
+    group = parent / control_group_name(application_id)
     try:
         group.mkdir(exist_ok=True)
         (group / "cgroup.procs").write_text(str(os.getpid()), encoding="ascii")
@@ -317,31 +321,31 @@ def enter_group(application_id: str) -> Path | None:
     return group
 
 
-def leave_group(group: Path | None) -> None:
+def leave_control_group(group: Path | None) -> None:
     """Return to the parent group, and remove the application's group if it is empty."""
     if group is not None:
         with contextlib.suppress(OSError):
             (group.parent / "cgroup.procs").write_text(str(os.getpid()), encoding="ascii")
-        remove_group(group)
+        remove_control_group(group)
 
 
-def remove_group(group: Path) -> None:
+def remove_control_group(group: Path) -> None:
     with contextlib.suppress(OSError):
         group.rmdir()
 
 
-def group_name(application_id: str) -> str:
+def control_group_name(application_id: str) -> str:
     return f"penstock-{application_id}"
 
 
-def processes_of_group(group: Path | None) -> list[int]:
+def control_group_processes(group: Path | None) -> list[int]:
     if group is not None:
         with contextlib.suppress(OSError, ValueError):
             return [int(pid) for pid in (group / "cgroup.procs").read_text(encoding="ascii").split()]
     return []
 
 
-def started(pid: int) -> int:
+def start_ticks(pid: int) -> int:
     """Return the start time of a process, in clock ticks since boot (proc(5)); -1 where it is gone."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")

@@ -36,8 +36,8 @@ from penstock.lake.model import (
     artifact_key,
     artifact_name,
     artifact_prefix,
-    is_of_attempt,
-    of_attempt,
+    attempt_prefix,
+    belongs_to_attempt,
 )
 from penstock.lake.registry import Lakes
 from penstock.model import Application, ApplicationSpec
@@ -209,7 +209,7 @@ class Archive:
         except OSError as error:
             missing = NotFound(f"{self.application_id} has no {name}", why=str(error.strerror))
         # Artifacts in the lake are read often, so they skip the look-up in the database.
-        if self.pending is not None and (self._left_behind or is_of_attempt(name)):
+        if self.pending is not None and (self._left_behind or belongs_to_attempt(name)):
             waiting = self.pending.load(self.application_id, name, start=start, length=length)
             if waiting is not None:
                 return waiting
@@ -309,7 +309,7 @@ def _move_to_attempt(store: ObjectStore, application_id: str, within: str) -> No
         for root in (artifact_prefix(application_id), _event_logs(application_id)):
             for kept in list(store.list(root)):
                 name = artifact_name(application_id, kept.key)
-                if not is_of_attempt(name):
+                if not belongs_to_attempt(name):
                     # Through a file, since event logs may be larger than memory.
                     store.download(kept.key, file)
                     store.put(artifact_key(application_id, within + name), file)
@@ -384,7 +384,7 @@ class Artifacts:
             return self._archive(application).sizes() if application.summary is not None else {}
         # No artifact is stored before the first attempt has ended.
         before = self._archive(application).sizes() if application.attempts else {}
-        kept = {name: size for name, size in before.items() if is_of_attempt(name)}
+        kept = {name: size for name, size in before.items() if belongs_to_attempt(name)}
         return {**kept, **self._backend.sizes(application.cluster or self._backend.handle(application.id))}
 
     def follow(
@@ -397,7 +397,7 @@ class Artifacts:
         """
         application = self._repositories().applications.get(application_id)
         checked_name(name)
-        while not application.state.final and not is_of_attempt(name):
+        while not application.state.final and not belongs_to_attempt(name):
             if piece := self.read(application, name, start):
                 start += len(piece)
                 yield piece
@@ -425,7 +425,7 @@ class Artifacts:
         The bytes come from the live cluster or, after its end, from the stored copy, for `attempt` or the last attempt.
         Raises `NotFound`.
         """
-        live = not is_of_attempt(checked_name(name))
+        live = not belongs_to_attempt(checked_name(name))
         piece = self._backend.read(self._backend.handle(application_id), name, start, at_most=at_most) if live else b""
         if piece and attempt is None:
             return piece
@@ -442,20 +442,20 @@ class Artifacts:
         return self._archive(application).load(name, start=start, length=length)
 
     def _require_kept(self, application: Application, name: str) -> None:
-        if application.summary is None and not is_of_attempt(name):
+        if application.summary is None and not belongs_to_attempt(name):
             raise NotFound(f"{application.id} has no {name}", why="it ended before its cluster was started")
 
     def _pieces_of_attempt(self, application: Application, attempt: int, name: str, *, start: int) -> Iterator[bytes]:
         """Yield the artifact of an attempt that has ended; nothing where it left none."""
         with contextlib.suppress(NotFound):
-            yield from self._archive(application).pieces(of_attempt(attempt) + name, start=start)
+            yield from self._archive(application).pieces(attempt_prefix(attempt) + name, start=start)
 
     def _of_attempt(
         self, application: Application, attempt: int, name: str, *, start: int, length: int | None = None
     ) -> bytes:
         """The artifact of an attempt that has ended; empty where it left none."""
         try:
-            return self._archive(application).load(of_attempt(attempt) + name, start=start, length=length)
+            return self._archive(application).load(attempt_prefix(attempt) + name, start=start, length=length)
         except NotFound:
             return b""
 

@@ -42,7 +42,7 @@ from penstock.engine.submission import Submission
 from penstock.engine.supervisor import OnChange, Supervisor, is_released
 from penstock.errors import InternalError, PenstockError, StateError
 from penstock.home import Home
-from penstock.lake.model import Credentials, Lake, ObjectStore, of_attempt
+from penstock.lake.model import Credentials, Lake, ObjectStore, attempt_prefix
 from penstock.lake.registry import Lakes
 from penstock.model import CORES_PER_CORE, Application, ApplicationSpec, ClusterSize, Reason, State, new_id
 from penstock.prices import Pricing
@@ -253,7 +253,7 @@ class Engine:
             return ready.launch(application.id, spec)
 
         def store_artifacts(application: Application, directory: Path) -> Mapping[str, Any]:
-            within = of_attempt(application.attempt) if will_retry(application) else ""
+            within = attempt_prefix(application.attempt) if will_retry(application) else ""
             return self.artifacts.store(application, directory, within=within)
 
         return Supervisor(

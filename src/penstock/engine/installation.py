@@ -11,7 +11,7 @@ from typing import Any
 from penstock.catalog.database import Database
 from penstock.catalog.metastore import Metastore
 from penstock.clusters import machine
-from penstock.clusters.settings import BUILT_IN
+from penstock.clusters.settings import SPARK_INTERNAL
 from penstock.engine import preparation
 from penstock.engine.engine import Engine
 from penstock.engine.interactive.history import HistoryServers
@@ -56,7 +56,7 @@ class Installation:
             return False
         lake = self.lake_up()
         size = admission.usual_size(machine.capacity(self._home))
-        spec = ApplicationSpec(application=BUILT_IN, size=size, name="training", lake=lake.name)
+        spec = ApplicationSpec(application=SPARK_INTERNAL, size=size, name="training", lake=lake.name)
         launch = self._prepared().launch("training", spec)
         cds.build_archives(
             self._home,
@@ -150,7 +150,7 @@ def warm(
     require_s3(found, "The page cache")
     places = [place for target in targets for place in _places(home, target)]
     spec = ApplicationSpec(
-        application=BUILT_IN, name="cache", size=admission.usual_size(machine.capacity(home)), lake=found.name
+        application=SPARK_INTERNAL, name="cache", size=admission.usual_size(machine.capacity(home)), lake=found.name
     )
     all_settings = {**machine.tier_settings(machine.page_cache(home)), **preparation.resolved(spec, found).values()}
     hadoop = {

@@ -23,7 +23,7 @@ from penstock.lake import stores
 from penstock.lake.embedded import EmbeddedLake
 from penstock.lake.model import Credentials, Lake
 from penstock.lake.registry import EMBEDDED, Lakes
-from penstock.lake.settings import CREDENTIALS_FILE, lease_in, private_credentials_file
+from penstock.lake.settings import CREDENTIALS_FILE, parse_lease, private_credentials_file
 from penstock.lake.sts import Lease, is_lost, renewal_at
 from penstock.model import Application, ApplicationSpec
 from penstock.profiles.layers import Layer, Resolved, resolve
@@ -181,7 +181,7 @@ def renewing_credentials(
         def write(content: str) -> None:
             backend.replace_private_file(handle, CREDENTIALS_FILE, content)
 
-        held = lease_in(backend.private_file(handle, CREDENTIALS_FILE) or "")
+        held = parse_lease(backend.private_file(handle, CREDENTIALS_FILE) or "")
         with contextlib.ExitStack() as stack:
             if held is not None:
                 stack.callback(CredentialRenewal(application.id, held, issue=issue, write=write, give_up=give_up).close)
@@ -207,7 +207,7 @@ def lake_of(home: Home, name: str | None) -> Lake:
         if name not in (None, EMBEDDED):
             raise
         return EmbeddedLake(home).ensure()
-    return stores.ensured(home, lake)
+    return stores.ensure_running(home, lake)
 
 
 def lake_name(home: Home, name: str | None) -> str:

@@ -17,14 +17,14 @@ from types import MappingProxyType
 
 from penstock.catalog.database import SHARED_LOGIN
 from penstock.clusters.backend import ClusterBackend
-from penstock.clusters.settings import BUILT_IN
+from penstock.clusters.settings import SPARK_INTERNAL
 from penstock.engine.policy import admission, lifecycle
 from penstock.engine.webhooks import checked_url
 from penstock.errors import ClusterError, InvalidInput, NotFound, PenstockError
 from penstock.model import ApplicationSpec, Capacity, ClusterSize
 from penstock.profiles import layers
-from penstock.profiles.base import budget_bytes
-from penstock.profiles.check import check, refuse
+from penstock.profiles.base import scratch_memory_bytes
+from penstock.profiles.check import check, raise_errors
 from penstock.profiles.rules import Problem, Severity
 from penstock.runtime import jvm
 
@@ -56,7 +56,7 @@ def resolve(spec: ApplicationSpec, backend: ClusterBackend, *, shares_login: boo
     """
     spec = checked(spec)
     found = _problems(spec)
-    refuse(found)
+    raise_errors(found)
     settings = effective_settings(spec)
     spec = with_all_memory(spec, settings, backend.overhead_factor(spec))
     jvm.find_java()
@@ -83,24 +83,24 @@ def with_all_memory(spec: ApplicationSpec, settings: Mapping[str, str], overhead
     It is promised like the heaps. `overhead_factor`: see `ClusterBackend.overhead_factor`.
     """
     size = layers.with_overheads(spec.size, settings, factor=overhead_factor, python=spec.is_python)
-    return replace(spec, size=replace(size, scratch_memory_bytes=budget_bytes(settings)))
+    return replace(spec, size=replace(size, scratch_memory_bytes=scratch_memory_bytes(settings)))
 
 
 @lru_cache(maxsize=64)
 def _resolved(profile: str, size: ClusterSize, user: tuple[tuple[str, str], ...]) -> Mapping[str, str]:
     # Cached, since a client that submits a thousand applications submits the same size each time.
-    from penstock.profiles.workloads import layers_of
+    from penstock.profiles.workloads import profile_layers
 
-    return MappingProxyType(layers.resolve(layers_of(profile), size, dict(user)).values())
+    return MappingProxyType(layers.resolve(profile_layers(profile), size, dict(user)).values())
 
 
 def _problems(spec: ApplicationSpec) -> Sequence[Problem]:
     beneath = _resolved(spec.profile, spec.size, ())  # the profile must exist even if the user set nothing
     if not spec.settings:
         return []
-    from penstock.profiles.known import bundled
+    from penstock.profiles.known import bundled_registry
 
-    return check(spec.settings, bundled(), size=spec.size, beneath=beneath)
+    return check(spec.settings, bundled_registry(), size=spec.size, beneath=beneath)
 
 
 def _warnings(
@@ -126,7 +126,7 @@ def checked(spec: ApplicationSpec) -> ApplicationSpec:
     for option, paths in (("--jars", spec.jars), ("--py-files", spec.python_files), ("--files", spec.files)):
         for path in paths:
             _require_file(path, option)
-    if spec.application == BUILT_IN:
+    if spec.application == SPARK_INTERNAL:
         return spec
     if not spec.is_python and not spec.application.lower().endswith(".jar"):
         raise InvalidInput(
@@ -140,7 +140,7 @@ def checked(spec: ApplicationSpec) -> ApplicationSpec:
 
 def _with_absolute_paths(spec: ApplicationSpec) -> ApplicationSpec:
     def absolute(path: str) -> str:
-        return path if _REMOTE.match(path) or path == BUILT_IN else str(Path(path).expanduser().absolute())
+        return path if _REMOTE.match(path) or path == SPARK_INTERNAL else str(Path(path).expanduser().absolute())
 
     return spec.with_paths(absolute)
 

@@ -17,7 +17,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from penstock.catalog.connection import reading
+from penstock.catalog.connection import autocommit_engine
 from penstock.engine.repository import schema
 from penstock.engine.repository.applications import now
 from penstock.errors import Forbidden, InvalidInput, NotFound, Unauthenticated
@@ -204,7 +204,7 @@ class TokenStore:
 
     def __init__(self, engine: sa.Engine) -> None:
         self._engine = engine
-        self._reading = reading(engine)
+        self._reading = autocommit_engine(engine)
         schema.ensure(engine)
 
     def authenticate(self, text: str) -> Caller:

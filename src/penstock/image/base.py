@@ -25,7 +25,7 @@ from typing import IO, Any, Protocol
 
 from penstock.errors import InvalidInput, MissingRequirement
 from penstock.image import oci
-from penstock.image.contents import NAME_SWITCH, PACKAGES, Entry, Source, normalized
+from penstock.image.contents import NAME_SWITCH, PACKAGES, Entry, Source, normalize_byte_code
 
 _ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
 _READ_BY_US = ("/etc/passwd", NAME_SWITCH)
@@ -59,7 +59,7 @@ def this_architecture() -> str:
 
 
 @contextlib.contextmanager
-def opened(path: Path) -> Iterator[Root]:
+def open_base(path: Path) -> Iterator[Root]:
     """Open the base in `path`, readable within the context. Raises `InvalidInput` where it is not a base."""
     if not path.exists():
         raise InvalidInput(f"There is no {path}", fix="--base a root directory, a tar of one, or an OCI layout")
@@ -139,7 +139,7 @@ def _source(where: str, source: Source) -> Source:
 
 def _timeless(source: Source) -> IO[bytes]:
     with open_source(source) as file:
-        return io.BytesIO(normalized(file.read()))
+        return io.BytesIO(normalize_byte_code(file.read()))
 
 
 def _member(archive: tarfile.TarFile, member: tarfile.TarInfo) -> IO[bytes]:
@@ -261,7 +261,7 @@ RELEASES = {"3.11": "bookworm", "3.13": "trixie"}
 _SECONDS = 1800
 
 
-def command(release: str, to: Path) -> list[str]:
+def mmdebstrap_command(release: str, to: Path) -> list[str]:
     # The setup of Java's packages fails without the directory; the licenses require the copyright files.
     return [
         "mmdebstrap",
@@ -279,7 +279,7 @@ def command(release: str, to: Path) -> list[str]:
     ]
 
 
-def make(python: str, to: Path, *, at: int) -> None:
+def make_debian_root(python: str, to: Path, *, at: int) -> None:
     """Write the root's tar to `to`, in half a minute to some minutes, by the network. Raises `MissingRequirement`."""
     release = RELEASES.get(python)
     if release is None:
@@ -296,7 +296,7 @@ def make(python: str, to: Path, *, at: int) -> None:
         )
     try:
         made = subprocess.run(
-            command(release, to),
+            mmdebstrap_command(release, to),
             env={**os.environ, "SOURCE_DATE_EPOCH": str(at)},
             stdin=subprocess.DEVNULL,
             capture_output=True,
@@ -312,5 +312,5 @@ def make(python: str, to: Path, *, at: int) -> None:
         raise MissingRequirement(
             "mmdebstrap could not build the base",
             why=failed,
-            fix=f"run it manually to see more: {shlex.join(command(release, to))}",
+            fix=f"run it manually to see more: {shlex.join(mmdebstrap_command(release, to))}",
         )

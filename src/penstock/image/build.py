@@ -29,8 +29,8 @@ import penstock
 from penstock import __version__
 from penstock.errors import InvalidInput, MissingRequirement
 from penstock.image import base, contents, oci
-from penstock.image.base import Root, open_source, opened, this_architecture
-from penstock.image.contents import PYTHON_PATH, Entry, Source, required
+from penstock.image.base import Root, open_base, open_source, this_architecture
+from penstock.image.contents import PYTHON_PATH, Entry, Source, required_distributions
 from penstock.image.oci import LAYER, Blob, Layer
 from penstock.runtime.jvm import penstock_jar
 
@@ -54,7 +54,7 @@ def installed_libraries(more: Sequence[str] = ()) -> list[Entry]:
     """Return the files of all that Penstock and `more` require, without Spark's jars. Raises `MissingRequirement`."""
     _require_current_installation()
     roots = ("penstock", *map(_name, more))
-    names = [name for name in required(roots, _requirements(roots)) if name != "penstock"]
+    names = [name for name in required_distributions(roots, _requirements(roots)) if name != "penstock"]
     return [entry for name in names for entry in _distribution(name) if not entry.path.startswith(_JARS)]
 
 
@@ -195,7 +195,7 @@ class _Digesting(io.RawIOBase):
 
 
 def write_layer(entries: Sequence[Entry], to: Path, *, history: str, at: int) -> Layer:
-    """Write a layer with `entries`, ordered by `contents.ordered`; every time is `at`, in seconds since 1970."""
+    """Write a layer with `entries`, ordered by `contents.sort_entries`; every time is `at`, in seconds since 1970."""
     with to.open("wb") as file:
         packed = _Digesting(file)
         # The header of gzip must contain no name and no time.
@@ -256,12 +256,12 @@ def _member(path: str, at: int, mode: int) -> tarfile.TarInfo:
 RELEASED_AT = 1767225600
 """2026-01-01, the time of all files, so that two images of the same contents are equal."""
 
-Telling = Callable[[str, int, float], None]
+Report = Callable[[str, int, float], None]
 """Called after each step with its name, the size of its result in bytes, and its duration in seconds."""
 
 
 @dataclass(frozen=True)
-class Built:
+class BuiltImage:
     """A built image. `digest` is that of the manifest, by which a registry identifies the image."""
 
     name: str
@@ -279,14 +279,14 @@ def time_of_files(environment: dict[str, str] | None = None) -> int:
     return RELEASED_AT if given is None else int(given)
 
 
-def make_base(to: Path, report: Telling) -> None:
+def make_base(to: Path, report: Report) -> None:
     """Write the root that `build` creates where no base is given, for repeated use."""
     began = time.monotonic()
-    base.make(RUNNING, to, at=time_of_files())
+    base.make_debian_root(RUNNING, to, at=time_of_files())
     report(f"root of Debian's packages ({', '.join(contents.PACKAGES)})", to.stat().st_size, time.monotonic() - began)
 
 
-def build(to: Path, name: oci.Name, base: Path | None, report: Telling, *, more: Sequence[str] = ()) -> Built:
+def build(to: Path, name: oci.Name, base: Path | None, report: Report, *, more: Sequence[str] = ()) -> BuiltImage:
     """Write the archive to `to`, with the distributions `more` in addition to those that Penstock requires.
 
     Raises `InvalidInput` for an unsuitable base, and `MissingRequirement`.
@@ -302,11 +302,11 @@ def build(to: Path, name: oci.Name, base: Path | None, report: Telling, *, more:
         if base is None:
             base = work / "root.tar"
             make_base(base, report)
-        return _Build(to, name, work, report, more).on(stack.enter_context(opened(base)))
+        return _Build(to, name, work, report, more).on(stack.enter_context(open_base(base)))
 
 
 class _Build:
-    def __init__(self, to: Path, name: oci.Name, work: Path, report: Telling, more: Sequence[str]) -> None:
+    def __init__(self, to: Path, name: oci.Name, work: Path, report: Report, more: Sequence[str]) -> None:
         self._to = to
         self._name = name
         self._work = work
@@ -316,13 +316,15 @@ class _Build:
         self._layers: list[oci.Layer] = []
         self._blobs: dict[str, contents.Source] = {}
 
-    def on(self, root: Root) -> Built:
-        base = contents.recognised(root.paths)
-        contents.same_python(base, RUNNING, this_architecture(), root.architecture)
+    def on(self, root: Root) -> BuiltImage:
+        base = contents.find_base(root.paths)
+        contents.require_same_platform(base, RUNNING, this_architecture(), root.architecture)
         # First, since these raise at once where a package is not installed.
         libraries, ours = installed_libraries(self._more), package()
         if root.entries:
-            kept = (found for entry in root.entries if (found := contents.kept(self._timeless(entry))) is not None)
+            kept = (
+                found for entry in root.entries if (found := contents.image_entry(self._timeless(entry))) is not None
+            )
             self._write("root", list(kept))
         for blob in root.layers:
             self._blobs[blob.path] = partial(root.open_layer, blob)
@@ -333,20 +335,20 @@ class _Build:
         return self._finish(root, contents.settings(base, __version__))
 
     def _timeless(self, entry: Entry) -> Entry:
-        if entry.path != contents.PATH or entry.kind != "file":
+        if entry.path != contents.TRUST_STORE or entry.kind != "file":
             return entry
         with open_source(entry.source) as file:
-            return replace(entry, source=contents.normalized_keystore(file.read(), self._at))
+            return replace(entry, source=contents.normalize_keystore(file.read(), self._at))
 
     def _write(self, name: str, entries: list[Entry]) -> None:
         began = time.monotonic()
         file = self._work / f"{len(self._layers)}.layer"
-        layer = write_layer(contents.ordered(entries), file, history=name, at=self._at)
+        layer = write_layer(contents.sort_entries(entries), file, history=name, at=self._at)
         self._layers.append(layer)
         self._blobs[layer.blob.path] = file
         self._report(f"layer {name}", layer.blob.size, time.monotonic() - began)
 
-    def _finish(self, root: Root, settings: dict[str, object]) -> Built:
+    def _finish(self, root: Root, settings: dict[str, object]) -> BuiltImage:
         began = time.monotonic()
         configuration = oci.configuration(
             self._layers, architecture=root.architecture, created=self._at, config=settings, base=root.configuration
@@ -363,7 +365,7 @@ class _Build:
         }
         size = write_archive(self._to, documents, self._blobs, at=self._at)
         self._report(f"archive {self._to}", size, time.monotonic() - began)
-        return Built(self._name.full, manifest.digest, size, tuple(self._layers))
+        return BuiltImage(self._name.full, manifest.digest, size, tuple(self._layers))
 
 
 _ENTRYPOINT_SOURCE = Path(__file__).parent / "entrypoint.sh"

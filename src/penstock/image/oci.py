@@ -67,7 +67,7 @@ class Name:
         return f"docker.io/{self.repository if '/' in self.repository else 'library/' + self.repository}:{self.tag}"
 
 
-def name(text: str) -> Name:
+def parse_name(text: str) -> Name:
     """Parse the name of an image. Raises `InvalidInput`."""
     found = _NAME.fullmatch(text)
     if found is None:
@@ -98,7 +98,7 @@ def configuration(
         "architecture": architecture,
         "os": "linux",
         "created": at,
-        "config": merged(base.get("config") or {}, config),
+        "config": merge_config(base.get("config") or {}, config),
         "rootfs": {"type": "layers", "diff_ids": [*below, *(layer.diff_id for layer in layers)]},
         "history": [
             *base.get("history", []),
@@ -107,7 +107,7 @@ def configuration(
     }
 
 
-def merged(base: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
+def merge_config(base: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
     """Merge the configurations of base and image; `own` takes precedence, also for each variable and label."""
     variables = dict(line.partition("=")[::2] for line in [*(base.get("Env") or []), *own.get("Env", [])])
     labels = {**(base.get("Labels") or {}), **own.get("Labels", {})}

@@ -80,13 +80,13 @@ class Verdict:
     unexpected: tuple[Row, ...] = ()
 
 
-def judge(answer: Answer, reference: Answer) -> Verdict:
+def compare(answer: Answer, reference: Answer) -> Verdict:
     """Compare the rows of both, in any order."""
     if len(answer.columns) != len(reference.columns):
         note = f"{len(answer.columns)} columns instead of {len(reference.columns)}"
         return Verdict(answer.query, False, note, reference.rows, answer.rows)
     inexact = _inexact_columns(answer, reference)
-    partners = pair(answer.rows, reference.rows, inexact)
+    partners = match_rows(answer.rows, reference.rows, inexact)
     unexpected = tuple(row for row, partner in zip(answer.rows, partners, strict=True) if partner is None)
     taken = {partner for partner in partners if partner is not None}
     missing = tuple(row for index, row in enumerate(reference.rows) if index not in taken)
@@ -95,7 +95,7 @@ def judge(answer: Answer, reference: Answer) -> Verdict:
     return Verdict(answer.query, True, "equal")
 
 
-def judge_top(answer: Answer, whole: OrderedAnswer) -> Verdict:
+def compare_top(answer: Answer, whole: OrderedAnswer) -> Verdict:
     """Check that `answer` is one of the right answers to "the first `limit` rows of `whole`".
 
     All rows clearly before the cut must be present; the others must be among those tied with the row at the cut.
@@ -104,7 +104,7 @@ def judge_top(answer: Answer, whole: OrderedAnswer) -> Verdict:
     rows = whole.answer.rows
     size = min(whole.limit, len(rows))
     if len(answer.columns) != len(whole.answer.columns) or len(answer.rows) != size:
-        return judge(answer, Answer(answer.query, whole.answer.columns, whole.answer.types, rows[:size]))
+        return compare(answer, Answer(answer.query, whole.answer.columns, whole.answer.types, rows[:size]))
     edge = whole.keys[size - 1] if size else ()
     tied = [_tied(keys, edge) for keys in whole.keys]
     certain = [row for index, row in enumerate(rows[:size]) if not tied[index]]
@@ -117,7 +117,7 @@ def judge_top(answer: Answer, whole: OrderedAnswer) -> Verdict:
     return Verdict(answer.query, True, f"equal; rows tied at LIMIT {whole.limit} were chosen differently")
 
 
-def pair(left: Sequence[Row], right: Sequence[Row], inexact: frozenset[int]) -> list[int | None]:
+def match_rows(left: Sequence[Row], right: Sequence[Row], inexact: frozenset[int]) -> list[int | None]:
     """Return a maximum matching of equal rows: for each row of `left` its partner's index in `right`, or None."""
     groups: dict[Hashable, tuple[list[int], list[int]]] = {}
     for side, rows in enumerate((left, right)):
@@ -130,7 +130,7 @@ def pair(left: Sequence[Row], right: Sequence[Row], inexact: frozenset[int]) -> 
     return partners
 
 
-def close(a: float, b: float) -> bool:
+def is_close(a: float, b: float) -> bool:
     return abs(a - b) <= max(ABSOLUTE_TOLERANCE, RELATIVE_TOLERANCE * max(abs(a), abs(b)))
 
 
@@ -157,7 +157,9 @@ def _pair_group(
         value = float(left[index][first])
         reach = 2 * max(ABSOLUTE_TOLERANCE, RELATIVE_TOLERANCE * abs(value))
         window = rights[bisect.bisect_left(firsts, value - reach) : bisect.bisect_right(firsts, value + reach)]
-        return [other for other in window if all(close(float(left[index][c]), float(right[other][c])) for c in numbers)]
+        return [
+            other for other in window if all(is_close(float(left[index][c]), float(right[other][c])) for c in numbers)
+        ]
 
     owner: dict[int, int] = {}
     for start in lefts:
@@ -180,7 +182,7 @@ def _pair_group(
 
 
 def _unpaired(rows: Sequence[Row], others: Sequence[Row], inexact: frozenset[int]) -> tuple[Row, ...]:
-    partners = pair(rows, others, inexact)
+    partners = match_rows(rows, others, inexact)
     return tuple(row for row, partner in zip(rows, partners, strict=True) if partner is None)
 
 
@@ -237,7 +239,7 @@ def _value(item: Any, kind: str) -> Value:
     return str(item)
 
 
-def normalised(row: Sequence[Any], types: Sequence[str]) -> Row:
+def row_from_engine(row: Sequence[Any], types: Sequence[str]) -> Row:
     """Convert a row of another engine's Python values to those of `Answer`."""
     return tuple(_value(item, kind) for item, kind in zip(row, types, strict=True))
 
@@ -250,7 +252,7 @@ def _rows(count: int) -> str:
     return "1 row" if count == 1 else f"{count} rows"
 
 
-def side_by_side(verdict: Verdict, columns: Sequence[str], *, most: int = 5) -> list[str]:
+def format_difference(verdict: Verdict, columns: Sequence[str], *, most: int = 5) -> list[str]:
     """Return the rows that differ as lines of text: each expected row (-) and the found row (+) nearest to it."""
     lines = [f"{verdict.query}: {verdict.note}", "    " + " | ".join(columns)]
     found = list(verdict.unexpected)
@@ -281,7 +283,7 @@ class Adaptation:
     why: str
 
 
-SESSION = {
+DUCKDB_SETTINGS = {
     "default_null_order": "nulls_first_on_asc_last_on_desc",  # Spark's order; it decides which rows a LIMIT returns
     "ieee_floating_point_ops": "false",  # a division by zero is null, as in Spark outside its ANSI mode
 }
@@ -322,7 +324,7 @@ ADAPTATIONS = (
 )
 
 
-def in_duckdb(query: str, text: str) -> str:
+def to_duckdb(query: str, text: str) -> str:
     """Translate a query into the independent engine's dialect."""
     for adaptation in ADAPTATIONS:
         if query in adaptation.queries or EVERY_QUERY in adaptation.queries:

@@ -16,7 +16,7 @@ class LabReports:
 
     def listed(self) -> list[dict[str, Any]]:
         """Return a row for each run, newest first."""
-        return [{**run, "id": run["run"]} for run in reversed(records.all_of(self._home))]
+        return [{**run, "id": run["run"]} for run in reversed(records.list_runs(self._home))]
 
     def page(self, run_id: str) -> str:
         """Return the run's report as self-contained HTML. Raises `NotFound`."""

@@ -25,13 +25,13 @@ from urllib.parse import urlsplit
 from penstock import processes, units
 from penstock.engine.policy import admission
 from penstock.errors import ClusterError, InvalidInput, MissingRequirement
-from penstock.lab.environment import Bench
-from penstock.lab.session import Session, Stopped
+from penstock.lab.environment import Environment
+from penstock.lab.session import Session, StoppedByFailure
 from penstock.lake.ceph import rbd
 from penstock.lake.ceph.cluster import KIND, Ceph
 from penstock.lake.model import Lake, require_s3
 from penstock.model import CORES_PER_CORE, Capacity, ClusterSize, ProcessSize, promised
-from penstock.profiles.base import DISK
+from penstock.profiles.base import SCRATCH_DISK
 from penstock.profiles.s3a import S3A
 from penstock.runtime.jvm import find_java, penstock_jar, spark_jars
 from penstock.units import GIB, gibibytes
@@ -41,7 +41,7 @@ _INTERCEPTOR = "io.penstock.workloads.RoundTrip"
 _WAIT = "-Dpenstock.lab.round.trip="
 
 
-def settings(time: str) -> Mapping[str, str]:
+def round_trip_settings(time: str) -> Mapping[str, str]:
     """Return the settings that make an application wait `time` (`5ms`) before each request. Raises `InvalidInput`."""
     seconds = units.parse_seconds(time) if time[-1:].isalpha() else None
     if seconds is None or not 0 < seconds <= _LONGEST_SECONDS:
@@ -58,17 +58,17 @@ def settings(time: str) -> Mapping[str, str]:
     }
 
 
-def added(to: Mapping[str, str], time: str | None) -> dict[str, str]:
+def with_round_trip(to: Mapping[str, str], time: str | None) -> dict[str, str]:
     """Add the wait to an arm's own settings; a list that both set has the values of both."""
     if time is None:
         return dict(to)
     found = dict(to)
-    for key, value in settings(time).items():
+    for key, value in round_trip_settings(time).items():
         found[key] = _separator(key).join(filter(None, (to.get(key, ""), value)))
     return found
 
 
-def removed(of: Mapping[str, str]) -> dict[str, str]:
+def without_round_trip(of: Mapping[str, str]) -> dict[str, str]:
     """Undo `added`: preparation is not measured and need not wait."""
     found = {}
     for key, value in of.items():
@@ -90,7 +90,7 @@ _LOOK_SECONDS = 0.05
 
 
 @dataclass(frozen=True)
-class LimitedGateways:
+class ThrottledGateways:
     """Running gateways. Clients connect to `endpoints`."""
 
     endpoints: Sequence[str]
@@ -119,7 +119,7 @@ class LimitedGateways:
 
 
 @contextlib.contextmanager
-def limited_gateways(lake: Lake, count: int, bytes_per_second: int) -> Iterator[LimitedGateways]:
+def throttled_gateways(lake: Lake, count: int, bytes_per_second: int) -> Iterator[ThrottledGateways]:
     """Start gateways in front of the lake's first endpoint; they end with this context, or with this process."""
     command = _command(lake, bytes_per_second)
     with contextlib.ExitStack() as stack:
@@ -129,7 +129,7 @@ def limited_gateways(lake: Lake, count: int, bytes_per_second: int) -> Iterator[
             processes.append(process)
             stack.callback(_end, process)
         ports = [_port(process) for process in processes]
-        yield LimitedGateways([f"http://127.0.0.1:{port}" for port in ports], processes)
+        yield ThrottledGateways([f"http://127.0.0.1:{port}" for port in ports], processes)
 
 
 def require_http(lake: Lake) -> None:
@@ -187,9 +187,9 @@ KRBD = "krbd"
 _LEAST_BYTES = 4 * GIB
 
 
-def require(bench: Bench, settings: Mapping[str, str]) -> None:
+def require_scratch(bench: Environment, settings: Mapping[str, str]) -> None:
     """Raise `MissingRequirement`, with the reason, where the scratch device of the settings is not available."""
-    chosen = settings.get(DISK)
+    chosen = settings.get(SCRATCH_DISK)
     if chosen == KRBD:
         if bench.lake.kind != KIND:
             raise MissingRequirement(
@@ -200,27 +200,27 @@ def require(bench: Bench, settings: Mapping[str, str]) -> None:
         rbd.require_kernel()
     elif chosen and not Path(chosen).is_dir():
         raise MissingRequirement(
-            f"There is no directory {chosen} to shuffle in", why=DISK, fix="mount the device there first"
+            f"There is no directory {chosen} to shuffle in", why=SCRATCH_DISK, fix="mount the device there first"
         )
 
 
 @contextlib.contextmanager
-def placed(bench: Bench, settings: Mapping[str, str], needed_bytes: int) -> Iterator[Mapping[str, str]]:
+def scratch_placed(bench: Environment, settings: Mapping[str, str], needed_bytes: int) -> Iterator[Mapping[str, str]]:
     """Yield the settings with the directory to shuffle in; a device created for it is removed at the end."""
-    if settings.get(DISK) != KRBD:
+    if settings.get(SCRATCH_DISK) != KRBD:
         yield settings
         return
     size = max(_LEAST_BYTES, 2 * needed_bytes)
     with (
         rbd.image(Ceph(bench.home), bench.lake.name, size) as image,
         rbd.mapped(image) as device,
-        mounted(device, bench.home.root) as directory,
+        mounted_filesystem(device, bench.home.root) as directory,
     ):
-        yield {**settings, DISK: str(directory)}
+        yield {**settings, SCRATCH_DISK: str(directory)}
 
 
 @contextlib.contextmanager
-def mounted(device: Path, below: Path) -> Iterator[Path]:
+def mounted_filesystem(device: Path, below: Path) -> Iterator[Path]:
     """Mount a new file system on the device, in a directory of its own. Needs root; erases the device."""
     with tempfile.TemporaryDirectory(prefix="device-", dir=below) as name:
         _run("mkfs.ext4", "-q", "-F", "-m", "0", str(device))
@@ -237,13 +237,13 @@ def _run(*command: str) -> None:
         raise ClusterError(f"{command[0]} failed on {command[-2]}", why=done.stderr.strip(), fix="see dmesg")
 
 
-Work = Callable[[Session], None]
+Task = Callable[[Session], None]
 
 _LEAST_HEAP = 512 << 20
 _MOST_DRIVER_HEAP, _MOST_EXECUTOR_HEAP = 4 << 30, 8 << 30
 
 
-def share(capacity: Capacity, count: int) -> ClusterSize:
+def equal_share(capacity: Capacity, count: int) -> ClusterSize:
     """Return the size of each of `count` equal clusters, with one executor each.
 
     A third of a cluster's memory is the executor's heap and a sixth the driver's; the rest is for overheads, the lake
@@ -262,7 +262,7 @@ def share(capacity: Capacity, count: int) -> ClusterSize:
     return size if fits else ClusterSize(small, replace(small, cores=executor_cores), 1)
 
 
-def require_room(
+def require_clusters_fit(
     size: ClusterSize, users: int, capacity: Capacity, *, beside: int = 0, option: str = "--users"
 ) -> None:
     """Raise `InvalidInput` where the users' clusters of `size`, and `beside` others, do not fit at once.
@@ -290,13 +290,13 @@ def require_room(
     )
 
 
-def crowded(session: Session, count: int) -> Session:
+def oversubscribed(session: Session, count: int) -> Session:
     """Return a session whose `count` clusters of its size may run at once, however few the cores."""
     needed = count * promised(session.size).cores / session.bench.engine.backend.capacity().cores
     return replace(session, cores_per_core=max(CORES_PER_CORE, needed))
 
 
-def at_once(session: Session, work: Sequence[Work]) -> None:
+def run_concurrently(session: Session, work: Sequence[Task]) -> None:
     """Start all work together and wait for it; the first failure, or an interruption, ends the rest too.
 
     Returns, or raises the first failure, when all their applications have ended.
@@ -308,12 +308,12 @@ def at_once(session: Session, work: Sequence[Work]) -> None:
     begin = threading.Barrier(len(work))
     failures: list[BaseException] = []
 
-    def do(task: Work) -> None:
+    def do(task: Task) -> None:
         begin.wait()
         try:
             task(session)
         except BaseException as error:
-            if not isinstance(error, Stopped):
+            if not isinstance(error, StoppedByFailure):
                 failures.append(error)
             session.stopping.set()
             raise

@@ -35,7 +35,7 @@ from penstock.runtime.jvm import find_java, penstock_jar
 
 
 @dataclass(frozen=True)
-class Bench:
+class Environment:
     """The home, lake, store and engine with which workloads are measured."""
 
     home: Home
@@ -46,13 +46,13 @@ class Bench:
     """The number of the lake's gateways in use, from the first one; None for all."""
 
     @staticmethod
-    def open(home: Home, lake: str | None = None) -> Bench:
+    def open(home: Home, lake: str | None = None) -> Environment:
         """Open the named lake or the default one; the embedded lake is started."""
         engine = Engine(home)
         found = engine.lake(lake)
-        return Bench(home, found, open_store(home, found), engine)
+        return Environment(home, found, open_store(home, found), engine)
 
-    def through(self, gateways: int | None) -> Bench:
+    def through(self, gateways: int | None) -> Environment:
         """Return the same lake limited to its first `gateways` gateways. Raises `InvalidInput` where it has fewer."""
         if gateways is None:
             return self
@@ -100,7 +100,7 @@ class Bench:
                 "kind": self.lake.kind,
                 "endpoints": list(self.lake.endpoints),
                 "gateways": self.gateways,
-                "store": stores.facts(self.home, self.lake).as_json(),
+                "store": stores.store_facts(self.home, self.lake).as_json(),
             },
             size=asdict(size) if size else {},
             machine=machine(),
@@ -204,7 +204,7 @@ def _distribution() -> str:
 
 def last_samples(home: Home, workload: str, scale: float | None, kind: str) -> list[Sample]:
     """Return samples of this machine's newest finished run of the workload and scale; empty where there is none."""
-    for run_id in reversed(records.runs(home)):
+    for run_id in reversed(records.run_ids(home)):
         if f"-{workload}-" in run_id:
             run = records.load(home.root / "lab" / run_id)
             if run.description.scale == scale and run.outcome != "unfinished":

@@ -14,11 +14,11 @@ from typing import TypeVar
 
 from penstock import units
 from penstock.clusters import machine
-from penstock.clusters.settings import BUILT_IN
+from penstock.clusters.settings import SPARK_INTERNAL
 from penstock.errors import InvalidInput, MissingRequirement
 from penstock.home import Home
 from penstock.lab import conditions, launchers
-from penstock.lab.environment import Bench
+from penstock.lab.environment import Environment
 from penstock.lab.workloads.base import Suite
 from penstock.lake import stores
 from penstock.lake.model import Lake
@@ -92,7 +92,7 @@ class Arm:
 
 
 @dataclass(frozen=True)
-class Plan:
+class MeasurementPlan:
     """The number of repetitions of each arm, and the policy for caches before each (`CACHE_POLICIES`).
 
     Warm-up repetitions are recorded and excluded from every result.
@@ -108,7 +108,7 @@ class Experiment:
     """Arms that are measured in turns and compared."""
 
     arms: Sequence[Arm]
-    plan: Plan
+    plan: MeasurementPlan
 
     def order(self) -> list[tuple[int, Arm]]:
         """Return (repetition, arm) in the order of measurement; repetitions of 0 and below are warm-up."""
@@ -116,7 +116,7 @@ class Experiment:
         return [(repetition - self.plan.warmup, arm) for repetition, arm in turns]
 
 
-def require_sense(arms: Sequence[Arm], plan: Plan) -> None:
+def require_valid(arms: Sequence[Arm], plan: MeasurementPlan) -> None:
     if not arms or plan.repetitions < 1:
         raise InvalidInput("There is nothing to measure", fix="give at least one arm and one repetition")
     if len({arm.name for arm in arms}) < len(arms):
@@ -126,7 +126,7 @@ def require_sense(arms: Sequence[Arm], plan: Plan) -> None:
         arm.suite.check_options()
 
 
-def require_lakes_apart(lakes: Sequence[Lake]) -> None:
+def require_distinct_buckets(lakes: Sequence[Lake]) -> None:
     """Refuse stores whose buckets have the same name, since the page cache would mix up their pages.
 
     A page is identified by bucket, key, length and entity tag, and the lab's data sets are the same in every lake.
@@ -142,7 +142,7 @@ def require_lakes_apart(lakes: Sequence[Lake]) -> None:
             )
 
 
-def require_room(bench: Bench, arm: Arm) -> None:
+def require_feasible(bench: Environment, arm: Arm) -> None:
     """Refuse settings and sizes that no cluster can start with here, and data for which the disk has no room.
 
     Free space is known only for stores on this machine; the data needs it once per copy that the store keeps.
@@ -151,12 +151,12 @@ def require_room(bench: Bench, arm: Arm) -> None:
     profile = arm.profile or arm.suite.profile
     arm.suite.check_size(arm.size, bench.engine.backend.capacity())
     arm.suite.check_lake(bench.lake)
-    bench.engine.resolve(ApplicationSpec(BUILT_IN, arm.size, arm.name, profile=profile, settings=settings))
-    conditions.require(bench, settings)
+    bench.engine.resolve(ApplicationSpec(SPARK_INTERNAL, arm.size, arm.name, profile=profile, settings=settings))
+    conditions.require_scratch(bench, settings)
     root = bench.home.root
     needed = 0.0
     if stores.store_of(bench.home, bench.lake) is not None:
-        needed = arm.suite.needs_bytes() * (stores.facts(bench.home, bench.lake).raw_factor or 1)
+        needed = arm.suite.needs_bytes() * (stores.store_facts(bench.home, bench.lake).raw_factor or 1)
     free = shutil.disk_usage(root).free if needed else 0
     if needed > free:
         raise MissingRequirement(

@@ -17,44 +17,44 @@ from penstock import units
 from penstock.errors import InvalidInput
 from penstock.formats import Entry
 from penstock.lab import conditions
-from penstock.lab.experiment import CACHE_POLICIES, Arm, Experiment, Plan
+from penstock.lab.experiment import CACHE_POLICIES, Arm, Experiment, MeasurementPlan
 from penstock.lab.launchers import LAUNCHERS, PENSTOCK, PLAIN
 from penstock.lab.workloads.base import Suite
 from penstock.model import ClusterSize, ProcessSize
 from penstock.profiles import workloads as profiles
-from penstock.profiles.base import DISK
+from penstock.profiles.base import SCRATCH_DISK
 
 
-def plan_of(given: Mapping[str, Entry]) -> Plan:
-    usual = Plan()
-    return Plan(
+def parse_plan(given: Mapping[str, Entry]) -> MeasurementPlan:
+    usual = MeasurementPlan()
+    return MeasurementPlan(
         repetitions=given["repetitions"].whole(at_least=1) if "repetitions" in given else usual.repetitions,
         warmup=given["warmup"].whole(at_least=0) if "warmup" in given else usual.warmup,
         caches=given["caches"].one_of(CACHE_POLICIES) if "caches" in given else usual.caches,
     )
 
 
-def launcher(own: Mapping[str, Entry]) -> str:
+def parse_launcher(own: Mapping[str, Entry]) -> str:
     return own["launcher"].one_of(LAUNCHERS) if "launcher" in own else PENSTOCK
 
 
-def name_of(entry: Entry) -> str:
+def parse_name(entry: Entry) -> str:
     if not isinstance(entry.value, str):
         entry.wrong("is not a name")
     return entry.value
 
 
-def profile(entry: Entry, usual: str) -> str:
+def parse_profile(entry: Entry, usual: str) -> str:
     """Parse a profile with variants: `tpcds+s3a-default`; `+s3a-default` is a variant of the workload's `usual` one."""
-    chosen, *variants = name_of(entry).split("+")
+    chosen, *variants = parse_name(entry).split("+")
     if chosen or not variants:
-        replace(entry, value=chosen).one_of(profiles.names())
+        replace(entry, value=chosen).one_of(profiles.profile_names())
     for variant in variants:
         replace(entry, value=variant).one_of(profiles.variant_names())
     return "+".join([chosen or usual, *variants])
 
 
-def size(own: Mapping[str, Entry], usual: ClusterSize) -> ClusterSize:
+def parse_size(own: Mapping[str, Entry], usual: ClusterSize) -> ClusterSize:
     def memory(key: str, otherwise: int) -> int:
         return _memory(own[key]) if key in own else otherwise
 
@@ -70,17 +70,17 @@ def size(own: Mapping[str, Entry], usual: ClusterSize) -> ClusterSize:
     )
 
 
-def settings(
+def parse_settings(
     given: Mapping[str, Entry], round_trip: Entry | None = None, scratch: Entry | None = None
 ) -> dict[str, str]:
     """Return Spark's settings, with those of the file's round trip and scratch directory."""
     own = {key: _spark_value(entry) for key, entry in given.items()}
     if scratch is not None:
-        own[DISK] = name_of(scratch)
+        own[SCRATCH_DISK] = parse_name(scratch)
     if round_trip is None:
         return own
     try:
-        return conditions.added(own, name_of(round_trip))
+        return conditions.with_round_trip(own, parse_name(round_trip))
     except InvalidInput:
         round_trip.wrong(f"is not a time but {round_trip.value!r}", fix="write it as 5ms")
 
@@ -133,11 +133,11 @@ class Workloads(Protocol):
         ...
 
 
-Usual = Callable[[Suite], ClusterSize]
+DefaultSize = Callable[[Suite], ClusterSize]
 """Returns the default size of a workload's clusters."""
 
 
-def experiments(file: Entry, workloads: Workloads, usual: Usual) -> list[Experiment]:
+def parse_experiments(file: Entry, workloads: Workloads, usual: DefaultSize) -> list[Experiment]:
     """Return the experiments of a file, in its order.
 
     Raises `InvalidInput` with the line and the key of the first error.
@@ -189,7 +189,7 @@ class _Chosen:
 
 
 class _Reader:
-    def __init__(self, workloads: Workloads, usual: Usual) -> None:
+    def __init__(self, workloads: Workloads, usual: DefaultSize) -> None:
         self._workloads = workloads
         self._usual = usual
 
@@ -201,7 +201,7 @@ class _Reader:
         given = {name: value for name, value in shared.items() if name != "arms" or "vary" not in own} | {**own}
         workload = self._workload(entry, given)
         known = self._workloads.options(workload)
-        plan = plan_of(given)
+        plan = parse_plan(given)
         common = _Chosen()
         for layer in (shared, entry.mapping()):
             common = common.with_(_chosen(layer, known))
@@ -233,25 +233,25 @@ class _Reader:
         if "arms" not in given:
             for title, varied in _combinations(given.get("vary"), known):
                 chosen = common.with_(varied)
-                yield self._arm(title or _NAMES[launcher(chosen.own)], workload, chosen, entry)
+                yield self._arm(title or _NAMES[parse_launcher(chosen.own)], workload, chosen, entry)
             return
         for listed in _listed(given["arms"]):
             _require_known(listed, _ARM)
             own = _chosen(listed.mapping(), known)
             chosen = common.with_(own)
             name = str(listed.mapping()["name"].value) if "name" in listed.mapping() else own.title()
-            yield self._arm(name or _NAMES[launcher(chosen.own)], workload, chosen, listed)
+            yield self._arm(name or _NAMES[parse_launcher(chosen.own)], workload, chosen, listed)
 
     def _arm(self, name: str, workload: str, chosen: _Chosen, at: Entry) -> Arm:
         suite = self._suite(workload, chosen.options, at)
         return Arm(
             name=name,
             suite=suite,
-            size=size(chosen.own, self._usual(suite)),
-            lake=name_of(chosen.own["lake"]) if "lake" in chosen.own else None,
-            profile=profile(chosen.own["profile"], suite.profile) if "profile" in chosen.own else None,
-            settings=settings(chosen.settings, chosen.own.get("round_trip"), chosen.own.get("scratch")),
-            launcher=launcher(chosen.own),
+            size=parse_size(chosen.own, self._usual(suite)),
+            lake=parse_name(chosen.own["lake"]) if "lake" in chosen.own else None,
+            profile=parse_profile(chosen.own["profile"], suite.profile) if "profile" in chosen.own else None,
+            settings=parse_settings(chosen.settings, chosen.own.get("round_trip"), chosen.own.get("scratch")),
+            launcher=parse_launcher(chosen.own),
             gateways=chosen.own["gateways"].whole(at_least=1) if "gateways" in chosen.own else None,
         )
 

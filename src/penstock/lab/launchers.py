@@ -27,8 +27,8 @@ from penstock.clusters.backend import Observation
 from penstock.errors import ClusterError
 from penstock.formats import as_properties
 from penstock.home import Home, write_atomically
-from penstock.lab.environment import Bench, application_sample, require_finished, workloads_jar
-from penstock.lab.metering import SessionUsage, watching
+from penstock.lab.environment import Environment, application_sample, require_finished, workloads_jar
+from penstock.lab.metering import SessionUsage, watching_session
 from penstock.lake.model import Lake
 from penstock.lake.registry import Lakes
 from penstock.lake.settings import environment, private_files, spark_settings
@@ -47,7 +47,7 @@ _ITS_JAR = "penstock-filesystem.jar"
 
 
 @dataclass(frozen=True)
-class Ended:
+class SubmissionResult:
     """The result of one plain application. Times are UTC, epoch milliseconds."""
 
     submitted_ms: int
@@ -95,7 +95,7 @@ class PlainSpark:
         arguments: Sequence[str],
         settings: Mapping[str, str],
         on_progress: Callable[[float], None],
-    ) -> Ended:
+    ) -> SubmissionResult:
         """Run an application to its end.
 
         `on_progress` gets the seconds since submission twice a second; its exceptions end the application. May be
@@ -128,7 +128,7 @@ class PlainSpark:
                     cwd=submission,
                     start_new_session=True,
                 )
-            with watching(process.pid) as usage:
+            with watching_session(process.pid) as usage:
                 _wait(process, submitted, on_progress)
             return _ended(submitted, process.returncode, usage, submission)
 
@@ -169,12 +169,12 @@ class PlainSpark:
         }
 
 
-def one_process(size: ClusterSize) -> str:
+def single_process_master(size: ClusterSize) -> str:
     """Return the master of an application in a single JVM."""
     return f"local[{size.executor_cores}]"
 
 
-def separate_executors(size: ClusterSize) -> str:
+def local_cluster_master(size: ClusterSize) -> str:
     """Return the master of Spark's own cluster on one machine, whose executors are separate processes."""
     # Spark requests the overhead from a worker on top of an executor's heap.
     return f"local-cluster[{size.executors},{size.executor.cores},{size.executor_bytes // MIB}]"
@@ -223,9 +223,9 @@ def _end_session(process: subprocess.Popen[bytes]) -> None:
             time.sleep(0.05)
 
 
-def _ended(submitted: float, exit_code: int, usage: SessionUsage, submission: Path) -> Ended:
+def _ended(submitted: float, exit_code: int, usage: SessionUsage, submission: Path) -> SubmissionResult:
     output = (submission / "output.log").read_text(encoding="utf-8", errors="replace")
-    return Ended(
+    return SubmissionResult(
         submitted_ms=int(submitted * 1000),
         ended_ms=int(time.time() * 1000),
         exit_code=exit_code,
@@ -283,7 +283,7 @@ class Job:
 
 
 @dataclass(frozen=True)
-class Ran:
+class JobResult:
     """The result of a job. `sample` holds its recorded values."""
 
     sample: Mapping[str, Any]
@@ -293,7 +293,7 @@ class Ran:
 
 
 class Launcher(Protocol):
-    def run(self, job: Job, doing: Callable[[str], None]) -> Ran:
+    def run(self, job: Job, doing: Callable[[str], None]) -> JobResult:
         """Run a job to its end.
 
         `doing` gets a description of its progress now and then; its exceptions end the application. May be called by
@@ -305,10 +305,10 @@ class Launcher(Protocol):
 class EngineLauncher:
     """Starts a dedicated cluster for each application, as for any user of Penstock."""
 
-    def __init__(self, bench: Bench) -> None:
+    def __init__(self, bench: Environment) -> None:
         self._bench = bench
 
-    def run(self, job: Job, doing: Callable[[str], None]) -> Ran:
+    def run(self, job: Job, doing: Callable[[str], None]) -> JobResult:
         spec = ApplicationSpec(
             application=str(workloads_jar()),
             main_class=job.main_class,
@@ -326,7 +326,7 @@ class EngineLauncher:
             lambda application, observation: doing(_activity(application, observation)),
             cores_per_core=job.cores_per_core,
         )
-        return Ran(
+        return JobResult(
             application_sample(application, job.role),
             application.state is State.FINISHED,
             lambda: require_finished(self._bench.engine, application, job.name),
@@ -339,9 +339,9 @@ class PlainLauncher:
     def __init__(self, plain: PlainSpark) -> None:
         self._plain = plain
 
-    def run(self, job: Job, doing: Callable[[str], None]) -> Ran:
+    def run(self, job: Job, doing: Callable[[str], None]) -> JobResult:
         ended = self._plain.submit(
-            master=separate_executors(job.size),
+            master=local_cluster_master(job.size),
             size=job.size,
             jar=workloads_jar(),
             main_class=job.main_class,
@@ -357,11 +357,11 @@ class PlainLauncher:
             "core_seconds": ended.core_seconds,
             "peak_memory_bytes": ended.peak_memory_bytes,
         }
-        return Ran(sample, ended.exit_code == 0, lambda: _explain(job, ended))
+        return JobResult(sample, ended.exit_code == 0, lambda: _explain(job, ended))
 
 
 @contextmanager
-def opened(kind: str, bench: Bench) -> Iterator[Launcher]:
+def open_launcher(kind: str, bench: Environment) -> Iterator[Launcher]:
     """Yield the launcher of that name; its files are removed at the end."""
     if kind == PENSTOCK:
         yield EngineLauncher(bench)
@@ -370,7 +370,7 @@ def opened(kind: str, bench: Bench) -> Iterator[Launcher]:
         yield PlainLauncher(plain)
 
 
-def _explain(job: Job, ended: Ended) -> None:
+def _explain(job: Job, ended: SubmissionResult) -> None:
     if ended.exit_code != 0:
         raise ClusterError(f"{job.name}: spark-submit ended with exit code {ended.exit_code}", why=ended.output)
 

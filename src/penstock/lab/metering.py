@@ -27,7 +27,7 @@ _DIGITS = 2
 """Decimal places of a second in records."""
 
 
-class Track:
+class DiskHistory:
     """A device's counters over time, in at most 1,024 samples: a long block is sampled more coarsely.
 
     Counters only grow, so a skipped sample loses nothing but the position of its traffic within the longer interval.
@@ -83,7 +83,7 @@ def disk_use(start: Disk, end: Disk, elapsed_ms: float) -> dict[str, float]:
     }
 
 
-def all_between(start: Mapping[str, Disk], end: Mapping[str, Disk], elapsed_ms: float) -> dict[str, Any]:
+def disk_uses(start: Mapping[str, Disk], end: Mapping[str, Disk], elapsed_ms: float) -> dict[str, Any]:
     """Return the use of the devices with any traffic, by name."""
     found = {name: disk_use(start[name], end[name], elapsed_ms) for name in sorted(start.keys() & end.keys())}
     return {name: used for name, used in found.items() if any(used.values())}
@@ -115,14 +115,14 @@ class SessionUsage:
 
 
 @contextmanager
-def watching(session: int) -> Iterator[SessionUsage]:
+def watching_session(session: int) -> Iterator[SessionUsage]:
     usage = SessionUsage(session)
-    with repeatedly(usage.look, every_seconds=_EVERY_SECONDS):
+    with calling_periodically(usage.look, every_seconds=_EVERY_SECONDS):
         yield usage
 
 
 @contextmanager
-def repeatedly(look: Callable[[], None], *, every_seconds: float) -> Iterator[None]:
+def calling_periodically(look: Callable[[], None], *, every_seconds: float) -> Iterator[None]:
     """Call `look` periodically from another thread, until the block ends."""
     done = threading.Event()
 
@@ -151,7 +151,7 @@ Daemon = tuple[str, str]
 
 
 @dataclass(frozen=True)
-class Effort:
+class DaemonCounters:
     """A daemon's counters at one moment. The bytes are those of block devices; None where they cannot be read."""
 
     core_seconds: float
@@ -160,7 +160,7 @@ class Effort:
 
 
 @dataclass(frozen=True)
-class Reading:
+class CounterSnapshot:
     """The counters at one moment.
 
     `daemons` are those of the servers on this machine, `disk` is the shuffle's.
@@ -170,7 +170,7 @@ class Reading:
     machine_core_seconds: float
     lab_core_seconds: float
     """CPU time of this process and its descendants: applications, by either launcher, and load generators."""
-    daemons: Mapping[Daemon, Effort]
+    daemons: Mapping[Daemon, DaemonCounters]
     disk: processes.Disk | None
     loopback_bytes: int | None
     disks: Mapping[str, processes.Disk] = field(default_factory=dict)
@@ -192,7 +192,7 @@ def metering(home: Home, lake: Lake, scratch: Path | None = None) -> Iterator[Us
     shuffle = scratch or home.root
     watched = _daemons(home, lake)
     peaks = Peaks()
-    track = Track()
+    track = DiskHistory()
 
     def look() -> None:
         track.add(time.monotonic(), processes.disk_under(shuffle))
@@ -208,12 +208,12 @@ def metering(home: Home, lake: Lake, scratch: Path | None = None) -> Iterator[Us
     start = _read(shuffle, watched)
     look()
     try:
-        with repeatedly(look, every_seconds=_SAMPLE_PEAKS_EVERY_SECONDS):
+        with calling_periodically(look, every_seconds=_SAMPLE_PEAKS_EVERY_SECONDS):
             yield usage
     finally:
         end = _read(shuffle, watched)
         track.add(end.seconds, end.disk, last=True)
-        usage.values.update(between(start, end))
+        usage.values.update(usage_between(start, end))
         usage.values["disk_over_time"] = track.over_time()
         usage.values.update({f"{server}_peak_memory_bytes": peak for server, peak in peaks.servers.items()})
         for (server, name), peak in peaks.daemons.items():
@@ -237,7 +237,7 @@ class Peaks:
             self.servers[server] = max(size, self.servers.get(server, 0))
 
 
-def between(start: Reading, end: Reading) -> dict[str, Any]:
+def usage_between(start: CounterSnapshot, end: CounterSnapshot) -> dict[str, Any]:
     """Return the use between two readings. Pure.
 
     A daemon that ended in between is left out, and so are the sums of its server, since its counters are lost.
@@ -261,24 +261,24 @@ def between(start: Reading, end: Reading) -> dict[str, Any]:
     if start.disk is not None and end.disk is not None and start.disk.name == end.disk.name:
         used["disk"] = end.disk.name
         used.update({f"disk_{key}": value for key, value in disk_use(start.disk, end.disk, elapsed_ms).items()})
-    used["devices"] = all_between(start.disks, end.disks, elapsed_ms)
+    used["devices"] = disk_uses(start.disks, end.disks, elapsed_ms)
     if start.loopback_bytes is not None and end.loopback_bytes is not None:
         used["loopback_bytes"] = end.loopback_bytes - start.loopback_bytes
     return used
 
 
-def _effort(start: Effort, end: Effort) -> Effort:
+def _effort(start: DaemonCounters, end: DaemonCounters) -> DaemonCounters:
     def grown(before: int | None, after: int | None) -> int | None:
         return None if before is None or after is None else after - before
 
-    return Effort(
+    return DaemonCounters(
         end.core_seconds - start.core_seconds,
         grown(start.read_bytes, end.read_bytes),
         grown(start.written_bytes, end.written_bytes),
     )
 
 
-def _summed(server: str, efforts: list[Effort]) -> dict[str, Any]:
+def _summed(server: str, efforts: list[DaemonCounters]) -> dict[str, Any]:
     found: dict[str, Any] = {f"{server}_core_seconds": round(sum(one.core_seconds for one in efforts), 2)}
     for key in ("read_bytes", "written_bytes"):
         amounts = [getattr(one, key) for one in efforts]
@@ -287,7 +287,7 @@ def _summed(server: str, efforts: list[Effort]) -> dict[str, Any]:
     return found
 
 
-def _values(effort: Effort) -> dict[str, Any]:
+def _values(effort: DaemonCounters) -> dict[str, Any]:
     amounts = {"read_bytes": effort.read_bytes, "written_bytes": effort.written_bytes}
     return {
         "core_seconds": round(effort.core_seconds, 2),
@@ -295,7 +295,7 @@ def _values(effort: Effort) -> dict[str, Any]:
     }
 
 
-def disturbance(usage: Mapping[str, Any], cores: int) -> str | None:
+def disturbance_warning(usage: Mapping[str, Any], cores: int) -> str | None:
     """Return a warning where other programs used enough of the machine's cores to make a time doubtful. Pure."""
     seconds = usage["elapsed_ms"] / 1000
     if seconds < _SHORTEST_JUDGED_SECONDS:
@@ -312,13 +312,13 @@ def _daemons(home: Home, lake: Lake) -> dict[Daemon, ProcessId]:
     return {**found, (CATALOG, "postgres"): catalog} if catalog else found
 
 
-def _read(shuffle: Path, watched: Mapping[Daemon, ProcessId]) -> Reading:
+def _read(shuffle: Path, watched: Mapping[Daemon, ProcessId]) -> CounterSnapshot:
     running = list(processes.processes())
     families = {name: processes.process_tree(daemon.pid, running) for name, daemon in watched.items() if daemon.alive()}
     # This process may have started a server itself.
     theirs = {process.pid for family in families.values() for process in family}
     ours = [process for process in processes.process_tree(os.getpid(), running) if process.pid not in theirs]
-    return Reading(
+    return CounterSnapshot(
         seconds=time.monotonic(),
         machine_core_seconds=processes.machine_core_seconds(),
         lab_core_seconds=processes.core_seconds(ours),
@@ -329,7 +329,7 @@ def _read(shuffle: Path, watched: Mapping[Daemon, ProcessId]) -> Reading:
     )
 
 
-def _counted(name: Daemon, process: ProcessId, family: list[processes.Process]) -> Effort:
+def _counted(name: Daemon, process: ProcessId, family: list[processes.Process]) -> DaemonCounters:
     """Read a daemon's counters. A store's traffic is its daemon's; the catalog's is unknown, since its backends end."""
     moved = (processes.io(process.pid) if name[0] == STORE else None) or {}
-    return Effort(processes.core_seconds(family), moved.get("read_bytes"), moved.get("write_bytes"))
+    return DaemonCounters(processes.core_seconds(family), moved.get("read_bytes"), moved.get("write_bytes"))

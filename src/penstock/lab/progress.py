@@ -21,7 +21,7 @@ _POSITION = re.compile(r"^(?P<name>\S+) \((?P<index>\d+) of (?P<total>\d+)\)")
 _ENOUGH_TO_ESTIMATE = 8  # the first queries pay for a cold cluster
 
 
-class Listener(Protocol):
+class ProgressListener(Protocol):
     """Receives a suite's progress; decides nothing."""
 
     def step(self, title: str) -> None: ...
@@ -35,7 +35,7 @@ class Listener(Protocol):
         ...
 
 
-def position(description: str | None) -> tuple[str, int, int] | None:
+def parse_position(description: str | None) -> tuple[str, int, int] | None:
     """Parse `q3 (5 of 104)` as (`q3`, 5, 104); None for a description of another form."""
     found = _POSITION.match(description or "")
     return (found["name"], int(found["index"]), int(found["total"])) if found else None
@@ -70,7 +70,7 @@ def repetitions_left(left: Sequence[str], done: Mapping[str, Mapping[int, float]
     return sum(median(done.get(arm, {}).values() or everything) for arm in left)
 
 
-class Terminal:
+class TerminalProgress:
     """Prints numbered steps with their times; live on a terminal, as plain lines elsewhere.
 
     May be called by several threads at once.
@@ -125,7 +125,7 @@ class Terminal:
         self._finish("✗")
 
     @contextmanager
-    def showing(self) -> Iterator[Terminal]:
+    def showing(self) -> Iterator[TerminalProgress]:
         """End the last step as done, or as failed where the block raises."""
         try:
             yield self

@@ -118,7 +118,7 @@ class Recorder:
     @staticmethod
     def resume(home: Home, run_id: str) -> Recorder:
         """Resume a run that was interrupted."""
-        return Recorder(_local_directory(home, run_id), describe(home, run_id))
+        return Recorder(_local_directory(home, run_id), load_description(home, run_id))
 
     @contextmanager
     def claimed(self, home: Home) -> Iterator[None]:
@@ -168,7 +168,7 @@ def load(directory: Path) -> Run:
     return Run(_described(directory), _latest(_samples(directory / "samples.jsonl")))
 
 
-def describe(home: Home, run_id: str) -> Description:
+def load_description(home: Home, run_id: str) -> Description:
     """Read a run's description without its samples. Raises the same errors as `load`."""
     return _described(_local_directory(home, run_id))
 
@@ -182,7 +182,7 @@ def _described(directory: Path) -> Description:
         raise StateError(f"{directory / 'run.json'} is damaged", why=str(error), fix="measure again") from error
 
 
-def runs(home: Home) -> list[str]:
+def run_ids(home: Home) -> list[str]:
     """Return the ids of all runs recorded on this machine, oldest first."""
     directory = home.root / "lab"
     return sorted(path.parent.name for path in directory.glob("*/run.json"))
@@ -192,7 +192,7 @@ def find(home: Home, name: str, store: ObjectStore | None = None) -> Run:
     """Find a run by its id, a unique part of it, `last`, or the path of its directory; if not here, in the lake."""
     if Path(name).is_dir() and (Path(name) / "run.json").exists():
         return load(Path(name))
-    known = runs(home)
+    known = run_ids(home)
     matching = (
         known[-1:] if name == "last" else [run for run in known if run == name] or [r for r in known if name in r]
     )
@@ -271,9 +271,9 @@ def _cut_torn_line(descriptor: int) -> None:
         os.ftruncate(descriptor, end)
 
 
-def all_of(home: Home) -> list[dict[str, Any]]:
+def list_runs(home: Home) -> list[dict[str, Any]]:
     """Return a row for each run, oldest first."""
-    return [_row(home, load(home.root / "lab" / run_id)) for run_id in runs(home)]
+    return [_row(home, load(home.root / "lab" / run_id)) for run_id in run_ids(home)]
 
 
 def _row(home: Home, run: Run) -> dict[str, Any]:

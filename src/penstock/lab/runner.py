@@ -23,33 +23,35 @@ from penstock.errors import PenstockError, StateError
 from penstock.home import Home
 from penstock.lab import conditions, launchers, records
 from penstock.lab import environment as benches
-from penstock.lab.environment import Bench
+from penstock.lab.environment import Environment
 from penstock.lab.experiment import (
     Arm,
     Experiment,
-    Plan,
+    MeasurementPlan,
     prepare_caches,
     require_caches,
-    require_lakes_apart,
-    require_room,
-    require_sense,
+    require_distinct_buckets,
+    require_feasible,
+    require_valid,
 )
-from penstock.lab.metering import disturbance, metering
-from penstock.lab.progress import Listener, repetitions_left
+from penstock.lab.metering import disturbance_warning, metering
+from penstock.lab.progress import ProgressListener, repetitions_left
 from penstock.lab.records import Description, Recorder, Run, new_run_id
 from penstock.lab.session import Session
 from penstock.lab.workloads.base import Suite
-from penstock.lab.workloads.registry import restored
+from penstock.lab.workloads.registry import restore_suite
 from penstock.lake.model import ObjectStore
 from penstock.model import ClusterSize, State
 from penstock.processes import handling_signals, not_ignored
-from penstock.profiles.base import DISK
+from penstock.profiles.base import SCRATCH_DISK
 
-OpenBench = Callable[[str | None], Bench]
+OpenEnvironment = Callable[[str | None], Environment]
 """Opens the environment of a lake by its name, or of the default one."""
 
 
-def measure(open_bench: OpenBench, arms: Sequence[Arm], plan: Plan, listener: Listener) -> list[Run]:
+def measure(
+    open_bench: OpenEnvironment, arms: Sequence[Arm], plan: MeasurementPlan, listener: ProgressListener
+) -> list[Run]:
     """Measure a run for each arm; return them in the same order, concluded as `ok`, `failed` or `wrong`.
 
     Samples are recorded as they are measured. Raises `PenstockError` before anything is recorded where an option is
@@ -59,35 +61,40 @@ def measure(open_bench: OpenBench, arms: Sequence[Arm], plan: Plan, listener: Li
     return runs
 
 
-def measure_all(open_bench: OpenBench, experiments: Sequence[Experiment], listener: Listener) -> list[list[Run]]:
+def measure_all(
+    open_bench: OpenEnvironment, experiments: Sequence[Experiment], listener: ProgressListener
+) -> list[list[Run]]:
     """Measure one experiment after the other, as `measure` does; return the runs of each.
 
     All are checked, and all are begun, before the first is measured. So errors are reported at once, and an interrupted
     batch can be resumed to its end.
     """
     for experiment in experiments:
-        require_sense(experiment.arms, experiment.plan)
+        require_valid(experiment.arms, experiment.plan)
     open_once = functools.cache(open_bench)
     for arm in (arm for experiment in experiments for arm in experiment.arms):
-        require_room(open_once(arm.lake).through(arm.gateways), arm)
-    require_lakes_apart([open_once(arm.lake).lake for experiment in experiments for arm in experiment.arms])
+        require_feasible(open_once(arm.lake).through(arm.gateways), arm)
+    require_distinct_buckets([open_once(arm.lake).lake for experiment in experiments for arm in experiment.arms])
     begun = _begin_all(open_once, experiments)
     with ExitStack() as stack:
         for one in (one for ones in begun for one in ones):
             stack.enter_context(one.recorder.claimed(one.bench.home))
-        return [carry_out(ones, experiment.plan, listener) for ones, experiment in zip(begun, experiments, strict=True)]
+        return [
+            measure_remaining(ones, experiment.plan, listener)
+            for ones, experiment in zip(begun, experiments, strict=True)
+        ]
 
 
 @dataclass(frozen=True)
-class Begun:
+class StartedArm:
     """An arm and its run."""
 
     arm: Arm
-    bench: Bench
+    bench: Environment
     recorder: Recorder
 
 
-def carry_out(begun: Sequence[Begun], plan: Plan, listener: Listener) -> list[Run]:
+def measure_remaining(begun: Sequence[StartedArm], plan: MeasurementPlan, listener: ProgressListener) -> list[Run]:
     """Measure the remaining repetitions of an experiment, whose runs the caller has claimed."""
     order = Experiment([one.arm for one in begun], plan).order()
     done = {one.arm.name: _durations(one.recorder.run()) for one in begun}
@@ -112,15 +119,15 @@ def carry_out(begun: Sequence[Begun], plan: Plan, listener: Listener) -> list[Ru
 def _prepared(arm: Arm, session: Session) -> PenstockError | None:
     """Create the arm's data if missing; return the failure, if any."""
     # All arms share the data, so it is created in one way: by the engine, without an added round trip.
-    near = conditions.removed(session.settings)
+    near = conditions.without_round_trip(session.settings)
     own = replace(session, launcher=launchers.EngineLauncher(session.bench), settings=near)
     return _failure(lambda: arm.suite.prepare(own), session.listener, f"{arm.name} is not measured. ")
 
 
-def _begin_all(open_bench: OpenBench, experiments: Sequence[Experiment]) -> list[list[Begun]]:
+def _begin_all(open_bench: OpenEnvironment, experiments: Sequence[Experiment]) -> list[list[StartedArm]]:
     first = experiments[0].arms[0].suite.workload
     batch = new_run_id(first, "batch") if len(experiments) > 1 else None
-    begun: list[list[Begun]] = []
+    begun: list[list[StartedArm]] = []
     place = 0
     for experiment in experiments:
         workload, plan = experiment.arms[0].suite.workload, asdict(experiment.plan)
@@ -129,12 +136,12 @@ def _begin_all(open_bench: OpenBench, experiments: Sequence[Experiment]) -> list
         for arm in experiment.arms:
             bench = open_bench(arm.lake).through(arm.gateways)
             shared = {"experiment": together, "batch": batch, "place": place, "plan": plan}
-            begun[-1].append(Begun(arm, bench, _begin(bench, arm, shared)))
+            begun[-1].append(StartedArm(arm, bench, _begin(bench, arm, shared)))
             place += 1
     return begun
 
 
-def _begin(bench: Bench, arm: Arm, shared: Mapping[str, Any]) -> Recorder:
+def _begin(bench: Environment, arm: Arm, shared: Mapping[str, Any]) -> Recorder:
     suite = arm.suite
     description = bench.describe(
         suite.workload,
@@ -150,17 +157,17 @@ def _begin(bench: Bench, arm: Arm, shared: Mapping[str, Any]) -> Recorder:
     return Recorder.begin(bench.home, description)
 
 
-def _session(stack: ExitStack, begun: Begun, listener: Listener) -> Session:
+def _session(stack: ExitStack, begun: StartedArm, listener: ProgressListener) -> Session:
     arm = begun.arm
     settings = {**arm.suite.meaning, **arm.settings}
     return Session(
         bench=begun.bench,
         recorder=begun.recorder,
-        launcher=stack.enter_context(launchers.opened(arm.launcher, begun.bench)),
+        launcher=stack.enter_context(launchers.open_launcher(arm.launcher, begun.bench)),
         listener=listener,
         size=arm.size,
         profile=arm.profile or arm.suite.profile,
-        settings=stack.enter_context(conditions.placed(begun.bench, settings, arm.suite.needs_bytes())),
+        settings=stack.enter_context(conditions.scratch_placed(begun.bench, settings, arm.suite.needs_bytes())),
     )
 
 
@@ -169,7 +176,7 @@ def _durations(run: Run) -> dict[int, float]:
     return {sample["repetition"]: sample["elapsed_ms"] / 1000 for sample in run.of_kind("repetition")}
 
 
-def _title(arm: Arm, repetition: int, plan: Plan, *, alone: bool) -> str:
+def _title(arm: Arm, repetition: int, plan: MeasurementPlan, *, alone: bool) -> str:
     if alone and plan.repetitions + plan.warmup == 1:
         return arm.suite.title
     return f"{arm.name}, " + (f"round {repetition} of {plan.repetitions}" if repetition > 0 else "warm-up")
@@ -180,7 +187,7 @@ def _position(number: int, total: int, seconds_left: float | None) -> str:
     return f"{number} of {total}{estimate}"
 
 
-def _once(suite: Suite, session: Session, repetition: int, plan: Plan) -> float:
+def _once(suite: Suite, session: Session, repetition: int, plan: MeasurementPlan) -> float:
     """Measure one repetition of one arm; return its seconds."""
     samples = session.recorder.run().samples
     attempts = [sample["attempt"] for sample in samples if sample.get("repetition") == repetition]
@@ -196,13 +203,13 @@ def _once(suite: Suite, session: Session, repetition: int, plan: Plan) -> float:
         failure = _failure(lambda: suite.repetition(session), session.listener)
         seconds = time.monotonic() - started
     session.record("usage", **usage.values)
-    if warning := disturbance(usage.values, session.recorder.description.machine["cores"]):
+    if warning := disturbance_warning(usage.values, session.recorder.description.machine["cores"]):
         session.listener.note(warning)
     _end(session, seconds, failure)
     return seconds
 
 
-def _failure(work: Callable[[], object], listener: Listener, lead: str = "") -> PenstockError | None:
+def _failure(work: Callable[[], object], listener: ProgressListener, lead: str = "") -> PenstockError | None:
     """Run `work`; return its failure, which is noted at once after `lead`."""
     try:
         work()
@@ -219,18 +226,18 @@ def _end(session: Session, seconds: float, failure: PenstockError | None) -> Non
     _publish(session.recorder, session.store, session.listener)
 
 
-def _publish(recorder: Recorder, store: ObjectStore, listener: Listener) -> None:
+def _publish(recorder: Recorder, store: ObjectStore, listener: ProgressListener) -> None:
     """Copy the record to the lake. A failure is only noted, since the samples are on disk."""
     _failure(lambda: recorder.publish(store), listener, "The record was not copied into the lake. ")
 
 
 def _scratch(session: Session) -> Path | None:
     """Return the scratch directory of the settings; plain Spark always shuffles in the home."""
-    chosen = session.settings.get(DISK)
+    chosen = session.settings.get(SCRATCH_DISK)
     return Path(chosen) if chosen and session.recorder.description.launcher == launchers.PENSTOCK else None
 
 
-def _conclude(begun: Begun, listener: Listener) -> Run:
+def _conclude(begun: StartedArm, listener: ProgressListener) -> Run:
     run = begun.recorder.run()
     if run.outcome == "unfinished":
         begun.recorder.add("end", outcome=_outcome(run))
@@ -252,13 +259,13 @@ LAST = "last"
 _UNFINISHED = tuple(state for state in State if not state.final)
 
 
-def resume(home: Home, open_bench: OpenBench, name: str, listener: Listener) -> list[list[Run]]:
+def resume(home: Home, open_bench: OpenEnvironment, name: str, listener: ProgressListener) -> list[list[Run]]:
     """Resume an interrupted run and all runs begun with it; return the runs of each experiment, in order.
 
     `last` is the newest interrupted run. Raises `NotFound` where there is no such run, and `StateError` where it has
     finished, is being measured by another process, or is of a workload that cannot be resumed.
     """
-    together = begun_with(home, _named(home, name))
+    together = related_runs(home, _named(home, name))
     open_once = functools.cache(open_bench)
     with ExitStack() as stack:
         for description in together:
@@ -274,20 +281,20 @@ def resume(home: Home, open_bench: OpenBench, name: str, listener: Listener) -> 
         return [_resume_experiment(home, open_once, experiment, listener) for experiment in _experiments(runs)]
 
 
-def interrupted(home: Home) -> list[str]:
+def interrupted_runs(home: Home) -> list[str]:
     """Return the unfinished runs that no process is measuring, oldest first."""
     return [
         run_id
-        for run_id in records.runs(home)
+        for run_id in records.run_ids(home)
         if not records.in_progress(home, run_id)
         and records.load(home.root / "lab" / run_id).outcome == "unfinished"
-        and records.describe(home, run_id).plan
+        and records.load_description(home, run_id).plan
     ]
 
 
 def _named(home: Home, name: str) -> Description:
     if name == LAST:
-        found = interrupted(home)
+        found = interrupted_runs(home)
         if not found:
             raise StateError("No run on this machine was interrupted", fix="list the runs: penstock lab runs")
         name = found[-1]
@@ -301,9 +308,9 @@ def _named(home: Home, name: str) -> Description:
     return description
 
 
-def begun_with(home: Home, one: Description) -> list[Description]:
+def related_runs(home: Home, one: Description) -> list[Description]:
     """Return the runs of its batch or experiment, in the order in which they were begun."""
-    everything = [records.describe(home, run_id) for run_id in records.runs(home)]
+    everything = [records.load_description(home, run_id) for run_id in records.run_ids(home)]
     together = [
         other
         for other in everything
@@ -321,25 +328,29 @@ def _experiments(runs: Sequence[Run]) -> list[list[Run]]:
     return list(found.values())
 
 
-def _resume_experiment(home: Home, open_bench: OpenBench, runs: Sequence[Run], listener: Listener) -> list[Run]:
+def _resume_experiment(
+    home: Home, open_bench: OpenEnvironment, runs: Sequence[Run], listener: ProgressListener
+) -> list[Run]:
     if all(run.outcome != "unfinished" for run in runs):
         return list(runs)
-    plan = Plan(**runs[0].description.plan)
+    plan = MeasurementPlan(**runs[0].description.plan)
     require_caches(plan.caches)
     begun = []
     for run in runs:
         arm = _restored_arm(run.description)
-        begun.append(Begun(arm, open_bench(arm.lake).through(arm.gateways), Recorder.resume(home, run.description.id)))
+        begun.append(
+            StartedArm(arm, open_bench(arm.lake).through(arm.gateways), Recorder.resume(home, run.description.id))
+        )
     for one in begun:
         _end_strays(one.bench, one.recorder.description.id)
         _note_new_commit(one.recorder, listener)
-    return carry_out(begun, plan, listener)
+    return measure_remaining(begun, plan, listener)
 
 
 def _restored_arm(described: Description) -> Arm:
     return Arm(
         name=described.arm,
-        suite=restored(described.workload, described.options),
+        suite=restore_suite(described.workload, described.options),
         size=ClusterSize.from_json(described.size),
         lake=described.lake["name"],
         profile=described.profile,
@@ -349,13 +360,13 @@ def _restored_arm(described: Description) -> Arm:
     )
 
 
-def _end_strays(bench: Bench, run_id: str) -> None:
+def _end_strays(bench: Environment, run_id: str) -> None:
     """Stop applications that outlived the killed process that measured them, since they would distort the results."""
     for application in bench.engine.list(states=_UNFINISHED, tags=(run_id,)):
         bench.engine.stop(application.id)
 
 
-def _note_new_commit(recorder: Recorder, listener: Listener) -> None:
+def _note_new_commit(recorder: Recorder, listener: ProgressListener) -> None:
     before, now = recorder.description.commit, benches.commit()
     recorder.add("resumed", commit=now)
     if before != now:
@@ -363,7 +374,7 @@ def _note_new_commit(recorder: Recorder, listener: Listener) -> None:
 
 
 @contextlib.contextmanager
-def ended_in_order() -> Iterator[None]:
+def unwinding_on_signals() -> Iterator[None]:
     """Make SIGTERM and SIGHUP unwind the block, as Ctrl-C does."""
 
     def unwind(number: int, _: FrameType | None) -> None:
@@ -374,7 +385,7 @@ def ended_in_order() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def undisturbed() -> Iterator[None]:
+def ignoring_signals() -> Iterator[None]:
     """Ignore a second Ctrl-C inside the block: the clean-up takes seconds and must not be cut short."""
     with handling_signals(signal.SIG_IGN, signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         yield

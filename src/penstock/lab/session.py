@@ -8,15 +8,15 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from penstock.errors import NotFound
-from penstock.lab.environment import Bench, slug
-from penstock.lab.launchers import Job, Launcher, Ran
-from penstock.lab.progress import Listener
+from penstock.lab.environment import Environment, slug
+from penstock.lab.launchers import Job, JobResult, Launcher
+from penstock.lab.progress import ProgressListener
 from penstock.lab.records import LAKE_PREFIX, Recorder
 from penstock.lake.model import ObjectStore
 from penstock.model import CORES_PER_CORE, ClusterSize
 
 
-class Stopped(Exception):
+class StoppedByFailure(Exception):
     """An application was ended because concurrent work failed; that failure is the one to report."""
 
 
@@ -24,10 +24,10 @@ class Stopped(Exception):
 class Session:
     """One run, and one repetition within it: 0 and below are warm-up, None is the preparation before all of them."""
 
-    bench: Bench
+    bench: Environment
     recorder: Recorder
     launcher: Launcher
-    listener: Listener
+    listener: ProgressListener
     size: ClusterSize
     profile: str
     settings: Mapping[str, str]
@@ -42,7 +42,7 @@ class Session:
     cores_per_core: float = CORES_PER_CORE
     """The number of times that a core may be promised; above the default for concurrent clusters."""
     stopping: threading.Event = field(default_factory=threading.Event)
-    """Set when concurrent work has failed: the session's applications end, and `application` raises `Stopped`."""
+    """Set when concurrent work has failed: the session's applications end, and `application` raises `StoppedByFailure`."""
 
     @property
     def store(self) -> ObjectStore:
@@ -111,7 +111,7 @@ class Session:
             self.record(**sample)
         return samples
 
-    def report_of(self, ran: Ran, key: str) -> list[dict[str, Any]]:
+    def report_of(self, ran: JobResult, key: str) -> list[dict[str, Any]]:
         """Return an application's report from the lake. Raises the application's failure where it wrote none."""
         try:
             return self.json_lines(key)
@@ -119,7 +119,7 @@ class Session:
             ran.explain()
             raise
 
-    def judged(self, ran: Ran, key: str, **more: Any) -> None:
+    def judged(self, ran: JobResult, key: str, **more: Any) -> None:
         """Record the report of an application that may fail, with `more` values.
 
         Raises the application's failure unless the report has a failed check, which explains more than an exit code.
@@ -143,7 +143,7 @@ class Session:
         doing: Callable[[str], None] | None = None,
         must_succeed: bool = True,
         **more: Any,
-    ) -> Ran:
+    ) -> JobResult:
         """Run one of the lab's applications to its end on a dedicated cluster and record its cost.
 
         `more` is recorded with it (its user, say). Raises `ClusterError` with the end of its output where it failed and
@@ -164,7 +164,7 @@ class Session:
 
         def unless_stopping(text: str) -> None:
             if self.stopping.is_set():
-                raise Stopped
+                raise StoppedByFailure
             report(text)
 
         ran = self.launcher.run(job, unless_stopping)

@@ -17,12 +17,12 @@ from typing import Any
 from penstock.errors import LakeError, MissingRequirement
 from penstock.home import Home, write_json
 from penstock.lab import answers
-from penstock.lab.answers import Answer, OrderedAnswer, Verdict, side_by_side
+from penstock.lab.answers import Answer, OrderedAnswer, Verdict, format_difference
 from penstock.lake.model import ObjectStore
 from penstock.units import MIB
 
 
-class Reference:
+class ReferenceEngine:
     """DuckDB over `<directory>/<table>/**/*.parquet`; Hive partition columns come from the directory names.
 
     `scratch` is for data that does not fit into `memory_bytes`. The caller closes it.
@@ -34,7 +34,7 @@ class Reference:
         self._connection = duckdb.connect()
         self._connection.execute("SET memory_limit = ?", [f"{memory_bytes // MIB}MiB"])
         self._connection.execute("SET temp_directory = ?", [str(scratch)])
-        for name, value in answers.SESSION.items():
+        for name, value in answers.DUCKDB_SETTINGS.items():
             self._connection.execute(f"SET {name} = '{value}'")
         for table in sorted(path for path in directory.iterdir() if any(path.rglob("*.parquet"))):
             files = str(table / "**" / "*.parquet").replace("'", "''")
@@ -46,11 +46,11 @@ class Reference:
         self._connection.close()
 
     def answer(self, query: str, text: str) -> Answer:
-        return self._run(query, answers.in_duckdb(query, text))
+        return self._run(query, answers.to_duckdb(query, text))
 
     def whole(self, query: str, text: str) -> OrderedAnswer | None:
         """Return the ordered result without the final LIMIT, with its sort keys; None for a query without one."""
-        plan = self._parse(answers.in_duckdb(query, text))
+        plan = self._parse(answers.to_duckdb(query, text))
         node = plan["statements"][0]["node"]
         limit = _final_limit(node)
         if limit is None:
@@ -73,7 +73,7 @@ class Reference:
         cursor = self._connection.execute(sql)
         columns = tuple(column[0] for column in cursor.description)
         types = tuple(str(column[1]).lower() for column in cursor.description)
-        return Answer(query, columns, types, tuple(answers.normalised(row, types) for row in cursor.fetchall()))
+        return Answer(query, columns, types, tuple(answers.row_from_engine(row, types) for row in cursor.fetchall()))
 
     def _parse(self, sql: str) -> Any:
         return json.loads(self._scalar("SELECT json_serialize_sql(?)", sql.strip().rstrip(";")))
@@ -171,7 +171,7 @@ class AnswerKey:
         self._files = self._directory / f"files-{_short_hash(manifest + prefix.encode())}"
         self._store = store
         self._prefix = prefix
-        self._reference: Reference | None = None
+        self._reference: ReferenceEngine | None = None
         self._forget_others()
 
     def close(self) -> None:
@@ -180,7 +180,7 @@ class AnswerKey:
             self._reference = None
 
     def expected(self, query: str, text: str) -> Answer:
-        adapted = hashlib.sha256(answers.in_duckdb(query, text).encode()).hexdigest()[:12]
+        adapted = hashlib.sha256(answers.to_duckdb(query, text).encode()).hexdigest()[:12]
         file = self._directory / f"{query}-{adapted}.json"
         if file.exists():
             return Answer.from_json(json.loads(file.read_text(encoding="utf-8")))
@@ -191,19 +191,19 @@ class AnswerKey:
     def check(self, answer: Answer, text: str) -> Verdict:
         """Return the verdict. The full result is computed only where rows tied at a LIMIT may explain a difference."""
         expected = self.expected(answer.query, text)
-        verdict = answers.judge(answer, expected)
+        verdict = answers.compare(answer, expected)
         if verdict.same or len(answer.rows) != len(expected.rows):
             return verdict
         whole = self._engine().whole(answer.query, text)
-        return verdict if whole is None else answers.judge_top(answer, whole)
+        return verdict if whole is None else answers.compare_top(answer, whole)
 
-    def _engine(self) -> Reference:
+    def _engine(self) -> ReferenceEngine:
         if self._reference is None:
             for other in self._directory.glob("files-*"):
                 if other != self._files:
                     shutil.rmtree(other, ignore_errors=True)
             download(self._store, self._prefix, self._files)
-            self._reference = Reference(self._files, scratch=self._directory / "scratch")
+            self._reference = ReferenceEngine(self._files, scratch=self._directory / "scratch")
         return self._reference
 
     def _forget_others(self) -> None:
@@ -224,7 +224,7 @@ def _short_hash(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()[:16]
 
 
-def check_all(
+def check_answers(
     key: AnswerKey, lines: Iterable[Mapping[str, Any]], texts: Mapping[str, str], now: Callable[[str], None]
 ) -> Iterator[dict[str, Any]]:
     """Yield a sample of kind `answer` for each line of an application's `answers.jsonl`, with its `whose` if any."""
@@ -236,4 +236,4 @@ def check_all(
         sample = {"query": answer.query, "verdict": "equal" if verdict.same else "different", "note": verdict.note}
         if "whose" in line:
             sample["whose"] = line["whose"]
-        yield sample if verdict.same else {**sample, "lines": side_by_side(verdict, answer.columns)}
+        yield sample if verdict.same else {**sample, "lines": format_difference(verdict, answer.columns)}

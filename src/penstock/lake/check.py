@@ -14,8 +14,17 @@ from typing import TypeVar
 from penstock.errors import LakeError, PenstockError
 from penstock.lake.hdfs.webhdfs import HdfsObjectStore
 from penstock.lake.model import Credentials, Lake
-from penstock.lake.probes import Answer, Conditional, Multipart, Probes, Race, RoundTrip, Staleness, Temporary
-from penstock.lake.s3 import S3ObjectStore, status_of, translated
+from penstock.lake.probes import (
+    Answer,
+    Conditional,
+    Multipart,
+    Probes,
+    Race,
+    RoundTrip,
+    Staleness,
+    TemporaryCredentials,
+)
+from penstock.lake.s3 import S3ObjectStore, http_status, translate
 
 # S3 refuses a signature that is 15 minutes off; committers and caches compare times much more precisely.
 _SKEW_REFUSED_SECONDS = 900
@@ -34,58 +43,56 @@ class Outcome(str, enum.Enum):
 
 
 @dataclass(frozen=True)
-class Judgement:
+class Verdict:
     outcome: Outcome
     measured: str
     consequence: str
     """Penstock's behavior with this capability; after a failure, the user's remedy."""
 
 
-def judge_answer(answer: Answer) -> Judgement:
-    return Judgement(Outcome.OK, f"answers in {_ms(answer.seconds)}", "sends requests there")
+def judge_answer(answer: Answer) -> Verdict:
+    return Verdict(Outcome.OK, f"answers in {_ms(answer.seconds)}", "sends requests there")
 
 
-def judge_clock(answer: Answer) -> Judgement:
+def judge_clock(answer: Answer) -> Verdict:
     skew = answer.clock_skew_seconds
     if skew is None:
-        return Judgement(Outcome.LIMITED, "the store sends no date", "trusts that the clocks agree")
+        return Verdict(Outcome.LIMITED, "the store sends no date", "trusts that the clocks agree")
     seen = f"the store is {abs(skew):.0f} s {'ahead' if skew > 0 else 'behind'}" if abs(skew) >= 1 else "within 1 s"
     if abs(skew) >= _SKEW_REFUSED_SECONDS:
-        return Judgement(Outcome.FAILED, seen, "cannot sign requests: set the clock (timedatectl set-ntp true)")
+        return Verdict(Outcome.FAILED, seen, "cannot sign requests: set the clock (timedatectl set-ntp true)")
     if abs(skew) >= _SKEW_NOTICED_SECONDS:
-        return Judgement(
-            Outcome.LIMITED, seen, "works, but times in listings differ from this machine's: set the clock"
-        )
-    return Judgement(Outcome.OK, seen, "signs requests with this machine's time")
+        return Verdict(Outcome.LIMITED, seen, "works, but times in listings differ from this machine's: set the clock")
+    return Verdict(Outcome.OK, seen, "signs requests with this machine's time")
 
 
-def judge_gateways(gateways: int, apart: Sequence[tuple[str, str]]) -> Judgement:
+def judge_gateways(gateways: int, apart: Sequence[tuple[str, str]]) -> Verdict:
     """Judge gateways by the pairs in `apart`: (written through, not found through)."""
     if apart:
         writer, reader = apart[0]
-        return Judgement(
+        return Verdict(
             Outcome.FAILED,
             f"an object written through {writer} is not found through {reader}",
             "cannot use them together: they are not gateways of one store, or some of them lack the bucket",
         )
-    return Judgement(
+    return Verdict(
         Outcome.OK, f"each of {gateways} shows the others' writes", "spreads requests over them, and tolerates failures"
     )
 
 
-def judge_round_trip(trip: RoundTrip) -> Judgement:
+def judge_round_trip(trip: RoundTrip) -> Verdict:
     seen = f"median {_ms(trip.median_seconds)}, p99 {_ms(trip.p99_seconds)} of {trip.requests} requests"
     if trip.median_seconds <= _NEAR_SECONDS:
-        return Judgement(Outcome.OK, seen, "reads as from a near store: fewer, larger requests gain little")
-    return Judgement(Outcome.OK, seen, "pays this for each request: fewer and larger objects are faster")
+        return Verdict(Outcome.OK, seen, "reads as from a near store: fewer, larger requests gain little")
+    return Verdict(Outcome.OK, seen, "pays this for each request: fewer and larger objects are faster")
 
 
-def judge_temporary(seen: Temporary) -> Judgement:
+def judge_temporary(seen: TemporaryCredentials) -> Verdict:
     own = "gives every application the lake's own credentials"
     if not seen.issued:
-        return Judgement(Outcome.LIMITED, f"the store issues none ({seen.refusal})", own)
+        return Verdict(Outcome.LIMITED, f"the store issues none ({seen.refusal})", own)
     if not seen.asked_for:
-        return Judgement(
+        return Verdict(
             Outcome.LIMITED,
             "the store issues them, but the lake is not configured to use them",
             f"{own}: add it again with --role-arn, or with --sts-endpoint alone for sessions of its user",
@@ -93,86 +100,86 @@ def judge_temporary(seen: Temporary) -> Judgement:
     deletes = "" if seen.deletes_many else ", one object at a time"
     measured = f"issued for {seen.seconds:.0f} s, and they list and delete in the bucket{deletes}"
     rights = "limited to this bucket" if seen.confined else "with the rights of the lake's user"
-    return Judgement(Outcome.OK, measured, f"gives each application its own, {rights}, and renews them")
+    return Verdict(Outcome.OK, measured, f"gives each application its own, {rights}, and renews them")
 
 
-def judge_bytes(same: bool) -> Judgement:
+def judge_bytes(same: bool) -> Verdict:
     if same:
-        return Judgement(Outcome.OK, "bytes come back as written, under any key", "stores artifacts and tables there")
-    return Judgement(Outcome.FAILED, "bytes come back changed", "cannot use this store")
+        return Verdict(Outcome.OK, "bytes come back as written, under any key", "stores artifacts and tables there")
+    return Verdict(Outcome.FAILED, "bytes come back changed", "cannot use this store")
 
 
-def judge_ranges(exact: bool) -> Judgement:
+def judge_ranges(exact: bool) -> Verdict:
     if exact:
-        return Judgement(Outcome.OK, "first, middle, last and suffix exact", "reads only the columns a query needs")
-    return Judgement(Outcome.FAILED, "a range returned the wrong bytes", "cannot read Parquet from this store")
+        return Verdict(Outcome.OK, "first, middle, last and suffix exact", "reads only the columns a query needs")
+    return Verdict(Outcome.FAILED, "a range returned the wrong bytes", "cannot read Parquet from this store")
 
 
-def judge_multipart(seen: Multipart) -> Judgement:
+def judge_multipart(seen: Multipart) -> Verdict:
     if not seen.intact:
-        return Judgement(Outcome.FAILED, "the parts do not add up to the object", "cannot commit output to this store")
+        return Verdict(Outcome.FAILED, "the parts do not add up to the object", "cannot commit output to this store")
     if not seen.abort_leaves_nothing:
-        return Judgement(
+        return Verdict(
             Outcome.LIMITED,
             "an aborted upload is still listed",
             "uses the magic committer; add a lifecycle rule to the bucket that removes unfinished uploads",
         )
-    return Judgement(
+    return Verdict(
         Outcome.OK,
         f"two parts intact, abort leaves nothing ({_ms(seen.seconds)})",
         "commits output with the magic committer: no renames, visible all at once",
     )
 
 
-def judge_listing(seen: Staleness) -> Judgement:
+def judge_listing(seen: Staleness) -> Verdict:
     if seen.stale:
-        return Judgement(
+        return Verdict(
             Outcome.FAILED,
             f"{seen.stale} of {seen.tries} listings were stale",
             "cannot trust listings: files of a table would be missed",
         )
-    return Judgement(Outcome.OK, f"{seen.tries} of {seen.tries} listings up to date", "lists tables without waiting")
+    return Verdict(Outcome.OK, f"{seen.tries} of {seen.tries} listings up to date", "lists tables without waiting")
 
 
-def judge_directories(linger: bool, *, known: bool) -> Judgement:
+def judge_directories(linger: bool, *, known: bool) -> Verdict:
     """Judge lingering directories; `known` is true if the lake's record mentions them."""
     if not linger:
-        return Judgement(Outcome.OK, "gone with their last object", "deletes objects, and nothing else")
+        return Verdict(Outcome.OK, "gone with their last object", "deletes objects, and nothing else")
     seen = "an empty directory is listed for a while"
     if known:
         consequence = "removes the directories of deleted objects: a dropped table can be recreated at once"
     else:
         consequence = "cannot recreate a dropped table at once, as the lake's record lacks this: add the lake again"
-    return Judgement(Outcome.LIMITED, seen, consequence)
+    return Verdict(Outcome.LIMITED, seen, consequence)
 
 
-def judge_overwrites(seen: Staleness) -> Judgement:
+def judge_overwrites(seen: Staleness) -> Verdict:
     if seen.stale:
-        return Judgement(
+        return Verdict(
             Outcome.LIMITED,
             f"{seen.stale} of {seen.tries} reads returned old content",
             "is safe for new files; do not overwrite a table that is being read",
         )
-    return Judgement(Outcome.OK, f"{seen.tries} of {seen.tries} reads returned the new content", "reads its own writes")
+    return Verdict(Outcome.OK, f"{seen.tries} of {seen.tries} reads returned the new content", "reads its own writes")
 
 
-def judge_conditional(seen: Conditional, file: str) -> Judgement:
+def judge_conditional(seen: Conditional, file: str) -> Verdict:
     if seen.status in (409, 412) and seen.kept:
         consequence = f"{file} can be created only if it is new"
-        return Judgement(Outcome.OK, f"refused with {seen.status}, the object kept", consequence)
+        return Verdict(Outcome.OK, f"refused with {seen.status}, the object kept", consequence)
     measured = "ignored" if seen.status < 300 else f"answered {seen.status}"
-    return Judgement(
+    return Verdict(
         Outcome.LIMITED,
         measured + ("" if seen.kept else ", the object replaced"),
         "relies on no such guarantee: of two writers of one path the later wins",
     )
 
 
-def judge_race(seen: Race) -> Judgement:
+def judge_race(seen: Race) -> Verdict:
     won = f"{seen.winners} of {seen.rivals} writers won"
     if seen.winners == 1 and seen.winner_kept:
-        return Judgement(Outcome.OK, won + ", its bytes kept", "a path belongs to the first writer that claims it")
-    return Judgement(Outcome.LIMITED, won, "relies on no such guarantee: of two writers of one path the later wins")
+        return Verdict(Outcome.OK, won + ", its bytes kept", "a path belongs to the first writer that claims it")
+    return Verdict(Outcome.LIMITED, won, "relies on no such guarantee: of two writers of one path the later wins")
 
 
 def _ms(seconds: float) -> str:
@@ -188,7 +195,7 @@ _NO_KEY = "penstock/.no-such-key"
 @dataclass(frozen=True)
 class Row:
     feature: str
-    judgement: Judgement
+    judgement: Verdict
 
     def as_json(self) -> dict[str, str]:
         return {
@@ -276,55 +283,55 @@ class LakeCheck:
         """Check credentials and bucket with one request, because a store says which of them is wrong."""
         if self._blocked:
             for feature in ("credentials", "bucket"):
-                self._add(feature, Judgement(Outcome.SKIPPED, self._blocked, ""))
+                self._add(feature, Verdict(Outcome.SKIPPED, self._blocked, ""))
             return
         self._progress("credentials")
         try:
             self._probes.list_one()
         except Exception as error:
-            refusal = translated(error, self._lake, self._lake.endpoints[0])
-            missing = status_of(error) == 404
+            refusal = translate(error, self._lake, self._lake.endpoints[0])
+            missing = http_status(error) == 404
             if missing:
-                self._add("credentials", Judgement(Outcome.OK, "accepted", "signs requests with them"))
+                self._add("credentials", Verdict(Outcome.OK, "accepted", "signs requests with them"))
             self._blocked = "no bucket" if missing else "no access"
-            self._add("bucket" if missing else "credentials", Judgement(Outcome.FAILED, refusal.why, refusal.fix))
+            self._add("bucket" if missing else "credentials", Verdict(Outcome.FAILED, refusal.why, refusal.fix))
             if not missing:
-                self._add("bucket", Judgement(Outcome.SKIPPED, self._blocked, ""))
+                self._add("bucket", Verdict(Outcome.SKIPPED, self._blocked, ""))
             return
-        self._add("credentials", Judgement(Outcome.OK, "accepted", "signs requests with them"))
-        self._add("bucket", Judgement(Outcome.OK, self._lake.bucket, "keeps everything in it"))
+        self._add("credentials", Verdict(Outcome.OK, "accepted", "signs requests with them"))
+        self._add("bucket", Verdict(Outcome.OK, self._lake.bucket, "keeps everything in it"))
 
     def _measure(
         self,
         feature: str,
         probe: Callable[[], _Seen],
-        judge: Callable[[_Seen], Judgement],
+        judge: Callable[[_Seen], Verdict],
         *,
         optional: bool = False,
         blocks: str = "",
     ) -> _Seen | None:
         if self._blocked:
-            self._add(feature, Judgement(Outcome.SKIPPED, self._blocked, ""))
+            self._add(feature, Verdict(Outcome.SKIPPED, self._blocked, ""))
             return None
         self._progress(feature)
         try:
             seen = probe()
         except OSError as error:
-            self._add(feature, Judgement(Outcome.FAILED, str(error), f"cannot use it: {_unanswered(error)}"))
+            self._add(feature, Verdict(Outcome.FAILED, str(error), f"cannot use it: {_unanswered(error)}"))
             return None
         except PenstockError as error:
-            self._add(feature, Judgement(Outcome.FAILED, error.why or error.problem, error.fix))
+            self._add(feature, Verdict(Outcome.FAILED, error.why or error.problem, error.fix))
             return None
         except Exception as error:
-            refusal = translated(error, self._lake, self._lake.endpoints[0], key=feature)
-            outcome = Outcome.LIMITED if optional and status_of(error) else Outcome.FAILED
-            self._add(feature, Judgement(outcome, refusal.why, refusal.fix))
+            refusal = translate(error, self._lake, self._lake.endpoints[0], key=feature)
+            outcome = Outcome.LIMITED if optional and http_status(error) else Outcome.FAILED
+            self._add(feature, Verdict(outcome, refusal.why, refusal.fix))
             self._blocked = blocks
             return None
         self._add(feature, judge(seen))
         return seen
 
-    def _add(self, feature: str, judgement: Judgement) -> None:
+    def _add(self, feature: str, judgement: Verdict) -> None:
         self._rows.append(Row(feature, judgement))
 
 
@@ -350,7 +357,7 @@ def require_reachable(lake: Lake, credentials: Credentials | None) -> None:
     try:
         probes.list_one()
     except Exception as error:
-        raise translated(error, lake, lake.endpoints[0]) from error
+        raise translate(error, lake, lake.endpoints[0]) from error
 
 
 def require_usable(lake: Lake, credentials: Credentials | None) -> None:
@@ -370,19 +377,19 @@ def directories_linger(lake: Lake, credentials: Credentials) -> bool:
     try:
         return probes.directories_linger()
     except Exception as error:
-        if not status_of(error):
-            raise translated(error, lake, lake.endpoints[0]) from error
+        if not http_status(error):
+            raise translate(error, lake, lake.endpoints[0]) from error
         return False
 
 
-def require_temporary_credentials(lake: Lake, credentials: Credentials) -> Temporary:
+def require_temporary_credentials(lake: Lake, credentials: Credentials) -> TemporaryCredentials:
     """Raise the `LakeError` that an application with temporary credentials would get."""
     try:
         return Probes(lake, credentials, "penstock/.", attempts=1).temporary_credentials()
     except PenstockError:
         raise
     except Exception as error:
-        refusal = translated(error, lake, lake.endpoints[0])
+        refusal = translate(error, lake, lake.endpoints[0])
         raise LakeError(
             f"The temporary credentials of the lake “{lake.name}” do not work",
             why=refusal.why,

@@ -28,10 +28,10 @@ def from_environment(environment: Mapping[str, str]) -> Credentials | None:
     access, secret = environment.get("AWS_ACCESS_KEY_ID"), environment.get("AWS_SECRET_ACCESS_KEY")
     if not access or not secret:
         return None
-    return checked(Credentials(access, secret, environment.get("AWS_SESSION_TOKEN") or None))
+    return validate_credentials(Credentials(access, secret, environment.get("AWS_SESSION_TOKEN") or None))
 
 
-def from_lines(text: str) -> Credentials:
+def parse_lines(text: str) -> Credentials:
     """Parse the input of `--credentials-from-stdin`: the access key, the secret key and optionally a session token."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     if len(lines) not in (2, 3):
@@ -40,10 +40,10 @@ def from_lines(text: str) -> Credentials:
             why=f"it has {len(lines)} lines that are not empty",
             fix="pass two lines, the access key and the secret key, and the session token, if any, as a third",
         )
-    return checked(Credentials(*lines))
+    return validate_credentials(Credentials(*lines))
 
 
-def checked(credentials: Credentials) -> Credentials:
+def validate_credentials(credentials: Credentials) -> Credentials:
     """Return the credentials; raise `InvalidInput` if a value would corrupt a credentials file or an HTTP header."""
     parts = {
         "access key": credentials.access_key,
@@ -60,7 +60,7 @@ def checked(credentials: Credentials) -> Credentials:
     return credentials
 
 
-def as_ini(profiles: Mapping[str, Credentials], *, also: Mapping[str, Mapping[str, str]] | None = None) -> str:
+def format_ini(profiles: Mapping[str, Credentials], *, also: Mapping[str, Mapping[str, str]] | None = None) -> str:
     """The content of an AWS credentials file. `also` adds keys to a profile that AWS's own clients ignore."""
     parser = _parser()
     for name, credentials in profiles.items():
@@ -75,7 +75,7 @@ def as_ini(profiles: Mapping[str, Credentials], *, also: Mapping[str, Mapping[st
     return text.getvalue()
 
 
-def from_ini(content: str) -> dict[str, tuple[Credentials, Mapping[str, str]]]:
+def parse_ini(content: str) -> dict[str, tuple[Credentials, Mapping[str, str]]]:
     """Map each profile of an AWS credentials file to its credentials and all its keys; raise `ValueError` otherwise."""
     parser = _parser()
     try:
@@ -111,22 +111,22 @@ class CredentialsFile:
         return self._read().get(profile)
 
     def put(self, profile: str, credentials: Credentials) -> None:
-        credentials = checked(credentials)
+        credentials = validate_credentials(credentials)
         with self._changing():
-            write_atomically(self.path, as_ini({**self._read(), profile: credentials}))
+            write_atomically(self.path, format_ini({**self._read(), profile: credentials}))
 
     def remove(self, profile: str) -> None:
         with self._changing():
             profiles = self._read()
             if profiles.pop(profile, None):
-                write_atomically(self.path, as_ini(profiles))
+                write_atomically(self.path, format_ini(profiles))
 
     def _changing(self) -> AbstractContextManager[None]:
         return self._home.lock("credentials", busy="Another command is changing the credentials", wait_seconds=10)
 
     def _read(self) -> dict[str, Credentials]:
         try:
-            profiles = from_ini(self.path.read_text(encoding="utf-8"))
+            profiles = parse_ini(self.path.read_text(encoding="utf-8"))
         except FileNotFoundError:
             return {}
         except ValueError:
@@ -192,7 +192,7 @@ def _from_aws_files(profile: str) -> Credentials:
             why="it has no access key",
             fix=f"aws configure --profile '{profile}'",
         )
-    return checked(Credentials(frozen.access_key, frozen.secret_key, frozen.token))
+    return validate_credentials(Credentials(frozen.access_key, frozen.secret_key, frozen.token))
 
 
 def _parser() -> configparser.ConfigParser:

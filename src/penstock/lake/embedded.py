@@ -264,7 +264,7 @@ class Server:
 
 
 @dataclass(frozen=True)
-class Status:
+class EmbeddedStatus:
     running: bool
     ready: bool
     endpoint: str | None
@@ -332,10 +332,10 @@ class EmbeddedLake:
                 self._end(server)
             shutil.rmtree(self.directory, ignore_errors=True)
 
-    def status(self) -> Status:
+    def status(self) -> EmbeddedStatus:
         server = self._running()
         existing = next(path for path in (self.data, *self.data.parents) if path.exists())
-        return Status(
+        return EmbeddedStatus(
             running=server is not None,
             ready=server is not None and _serves(server),
             endpoint=server.endpoint if server else None,

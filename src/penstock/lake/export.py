@@ -28,7 +28,7 @@ _PORTS = {"http": 80, "https": 443}
 
 
 @dataclass(frozen=True)
-class Placement:
+class ExportOptions:
     """The names and kinds of the exported objects."""
 
     name: str
@@ -72,7 +72,7 @@ def addresses(endpoints: Sequence[str], resolved: Mapping[str, Sequence[str]]) -
 
 
 def objects(
-    lake: Lake, gateways: Sequence[Address], where: Placement, *, authorities: str | None = None
+    lake: Lake, gateways: Sequence[Address], where: ExportOptions, *, authorities: str | None = None
 ) -> list[Object]:
     """The objects to apply, in this order; deterministic. Raises `InvalidInput`.
 
@@ -86,18 +86,18 @@ def objects(
     return [*result, _route(lake, where)] if where.openshift else result
 
 
-def secret_name(where: Placement) -> str:
+def secret_name(where: ExportOptions) -> str:
     return where.secret or f"{where.name}-credentials"
 
 
-def url(lake: Lake, gateways: Sequence[Address], where: Placement) -> str:
+def url(lake: Lake, gateways: Sequence[Address], where: ExportOptions) -> str:
     """The endpoint for applications in the cluster."""
     scheme, port = _scheme(lake), _service_port(lake, gateways, where)
     host = f"{where.name}.{where.namespace}.svc"
     return f"{scheme}://{host}" + ("" if port == _PORTS[scheme] else f":{port}")
 
 
-def _check(lake: Lake, gateways: Sequence[Address], where: Placement) -> None:
+def _check(lake: Lake, gateways: Sequence[Address], where: ExportOptions) -> None:
     for kind, name in (("Service", where.name), ("namespace", where.namespace), ("Secret", secret_name(where))):
         if not _LABEL.fullmatch(name):
             raise InvalidInput(
@@ -138,7 +138,7 @@ def _unreachable(ip: ipaddress.IPv4Address | ipaddress.IPv6Address) -> str:
     return ""
 
 
-def _service(lake: Lake, gateways: Sequence[Address], where: Placement) -> Object:
+def _service(lake: Lake, gateways: Sequence[Address], where: ExportOptions) -> Object:
     families = sorted({address.family for address in gateways})
     return {
         "apiVersion": "v1",
@@ -153,18 +153,18 @@ def _service(lake: Lake, gateways: Sequence[Address], where: Placement) -> Objec
     }
 
 
-def _numbers(lake: Lake, gateways: Sequence[Address], where: Placement) -> Object:
+def _numbers(lake: Lake, gateways: Sequence[Address], where: ExportOptions) -> Object:
     port = _service_port(lake, gateways, where)
     targets = {address.port for address in gateways}
     # Only the slices' ports matter; a single one is repeated here for readers.
     return {"port": port, "targetPort": targets.pop() if len(targets) == 1 else port}
 
 
-def _service_port(lake: Lake, gateways: Sequence[Address], where: Placement) -> int:
+def _service_port(lake: Lake, gateways: Sequence[Address], where: ExportOptions) -> int:
     return gateways[0].port if where.headless else _PORTS[_scheme(lake)]
 
 
-def _slices(gateways: Sequence[Address], where: Placement) -> Iterable[Object]:
+def _slices(gateways: Sequence[Address], where: ExportOptions) -> Iterable[Object]:
     """One slice for each family and port, and for each hundred gateways."""
     for family, port in sorted({(address.family, address.port) for address in gateways}):
         alike = [address for address in gateways if (address.family, address.port) == (family, port)]
@@ -187,7 +187,7 @@ def _slices(gateways: Sequence[Address], where: Placement) -> Iterable[Object]:
             }
 
 
-def _configuration(lake: Lake, gateways: Sequence[Address], where: Placement) -> Object:
+def _configuration(lake: Lake, gateways: Sequence[Address], where: ExportOptions) -> Object:
     """The applications' settings for the lake, and the name of their secret, but not the secret itself."""
     settings = {**spark_settings(lake), "spark.hadoop.fs.s3a.endpoint": url(lake, gateways, where)}
     lines = (f"{name} {value}" for name, value in sorted(settings.items()))
@@ -205,7 +205,7 @@ def _configuration(lake: Lake, gateways: Sequence[Address], where: Placement) ->
     }
 
 
-def _route(lake: Lake, where: Placement) -> Object:
+def _route(lake: Lake, where: ExportOptions) -> Object:
     secure = _scheme(lake) == "https"
     return {
         "apiVersion": "route.openshift.io/v1",
@@ -229,7 +229,7 @@ def _route(lake: Lake, where: Placement) -> Object:
     }
 
 
-def _metadata(name: str, where: Placement, labels: Mapping[str, str] | None = None) -> Object:
+def _metadata(name: str, where: ExportOptions, labels: Mapping[str, str] | None = None) -> Object:
     own = {"app.kubernetes.io/name": where.name, "app.kubernetes.io/part-of": "penstock"}
     return {"name": name, "namespace": where.namespace, "labels": {**own, **(labels or {})}}
 

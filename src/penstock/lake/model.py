@@ -216,16 +216,16 @@ def artifact_name(application_id: str, key: str) -> str:
     root = _event_logs(application_id)
     if key.startswith(root) and (log := _STORED_EVENT_LOG.fullmatch(key.removeprefix(root))):
         attempt, own = log.groups()
-        return f"{of_attempt(int(attempt)) if attempt else ''}events/{own}"
+        return f"{attempt_prefix(int(attempt)) if attempt else ''}events/{own}"
     return key.removeprefix(artifact_prefix(application_id))
 
 
-def of_attempt(number: int) -> str:
+def attempt_prefix(number: int) -> str:
     """The prefix for the artifacts of an attempt that was retried, below the application's artifacts."""
     return f"{_ATTEMPTS}{number}/"
 
 
-def is_of_attempt(name: str) -> bool:
+def belongs_to_attempt(name: str) -> bool:
     return name.startswith(_ATTEMPTS)
 
 

@@ -23,7 +23,7 @@ from urllib.parse import urlsplit
 
 from penstock.errors import LakeError
 from penstock.lake.model import Credentials, Lake, Sts
-from penstock.lake.s3 import s3_client, status_of
+from penstock.lake.s3 import http_status, s3_client
 from penstock.lake.sts import default_endpoint, issue
 
 
@@ -74,7 +74,7 @@ class Staleness:
 
 
 @dataclass(frozen=True)
-class Temporary:
+class TemporaryCredentials:
     """Temporary credentials: `asked_for` by the lake's record, and `issued` by the store."""
 
     asked_for: bool
@@ -135,7 +135,7 @@ class Probes:
             connection.close()
         return Answer(seconds, _skew(date, wall + seconds / 2))
 
-    def temporary_credentials(self) -> Temporary:
+    def temporary_credentials(self) -> TemporaryCredentials:
         """Request temporary credentials as for an application, list with them, and delete an object that is missing.
 
         That deletion needs the same right as a real one. Raises botocore's exceptions if a request is refused.
@@ -145,8 +145,8 @@ class Probes:
             try:
                 issue(self.lake, sts, self.credentials, _SESSION, attempts=1)
             except LakeError as error:
-                return Temporary(asked_for=False, issued=False, refusal=error.why)
-            return Temporary(asked_for=False, issued=True)
+                return TemporaryCredentials(asked_for=False, issued=False, refusal=error.why)
+            return TemporaryCredentials(asked_for=False, issued=True)
         lease = issue(self.lake, self.lake.sts, self.credentials, _SESSION, attempts=self.attempts)
         deletes_many = True
         for endpoint in self._clients:
@@ -154,7 +154,7 @@ class Probes:
             s3.list_objects_v2(Bucket=self.lake.bucket, MaxKeys=1)
             s3.delete_object(**self._target("nothing"))
             deletes_many = deletes_many and self._deletes_many(s3)
-        return Temporary(
+        return TemporaryCredentials(
             asked_for=True,
             issued=True,
             seconds=lease.seconds,
@@ -298,7 +298,7 @@ class Probes:
             try:
                 client.put_object(**target, Body=str(number).encode() * 1000, IfNoneMatch="*")
             except Exception as error:
-                if status_of(error) in (409, 412):
+                if http_status(error) in (409, 412):
                     return None
                 raise
             return number
@@ -330,7 +330,7 @@ class Probes:
         try:
             answer = client.delete_objects(Bucket=self.lake.bucket, Delete={"Objects": nothing})
         except Exception as error:
-            if not status_of(error):
+            if not http_status(error):
                 raise
             return False
         return not answer.get("Errors")
@@ -353,7 +353,7 @@ class Probes:
         try:
             request(next(self._turn))
         except Exception as error:
-            status = status_of(error)
+            status = http_status(error)
             if not status:
                 raise
         return Conditional(status, next(self._turn).get_object(**target)["Body"].read() == b"first")
@@ -364,7 +364,7 @@ def _content(client: Any, target: dict[str, str]) -> bytes | None:
     try:
         content: bytes = client.get_object(**target)["Body"].read()
     except Exception as error:
-        if status_of(error) != 404:
+        if http_status(error) != 404:
             raise
         return None
     return content

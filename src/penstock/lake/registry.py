@@ -103,9 +103,9 @@ class Lakes:
 
         Given `credentials` are stored in the private credentials file, and the lake refers to them.
         """
-        lake = checked(lake)
+        lake = validate_lake(lake)
         if credentials is not None:
-            credentials = secrets.checked(credentials)
+            credentials = secrets.validate_credentials(credentials)
             lake = replace(lake, credentials=f"file:{lake.name}")
         if self._store and lake.scope is not None:
             # The store comes first: a lake that a service accepted must survive the loss of its state directory.
@@ -228,7 +228,7 @@ def _unknown(wanted: str, registered: _Registered) -> NotFound:
     )
 
 
-def checked(lake: Lake) -> Lake:
+def validate_lake(lake: Lake) -> Lake:
     """The lake with normalized endpoints; raises `InvalidInput`, which names the invalid part."""
     if not _NAME.fullmatch(lake.name):
         raise InvalidInput(
@@ -244,11 +244,11 @@ def checked(lake: Lake) -> Lake:
         )
     if lake.ca_file is not None:
         certificates(lake.ca_file)
-    sts = lake.sts and checked_sts(lake.sts)
-    return replace(lake, endpoints=checked_endpoints(lake.endpoints), sts=sts)
+    sts = lake.sts and validate_sts(lake.sts)
+    return replace(lake, endpoints=normalize_endpoints(lake.endpoints), sts=sts)
 
 
-def checked_sts(sts: Sts) -> Sts:
+def validate_sts(sts: Sts) -> Sts:
     """The configuration with a normalized endpoint; raises `InvalidInput` for invalid values."""
     if sts.role_arn is not None and not _ROLE.fullmatch(sts.role_arn):
         raise InvalidInput(
@@ -262,14 +262,14 @@ def checked_sts(sts: Sts) -> Sts:
             why=f"they are renewed at half time, and stores issue none for more than {_LONGEST_SECONDS // 3600} hours",
             fix=f"use {_SHORTEST_SECONDS} to {_LONGEST_SECONDS}; most stores require at least 900",
         )
-    return replace(sts, endpoint=checked_endpoint(sts.endpoint))
+    return replace(sts, endpoint=normalize_endpoint(sts.endpoint))
 
 
-def checked_endpoints(endpoints: Sequence[str]) -> tuple[str, ...]:
+def normalize_endpoints(endpoints: Sequence[str]) -> tuple[str, ...]:
     """The normalized gateways of one store, without duplicates; at least one, and all http or all https."""
     if not endpoints:
         raise InvalidInput("A lake needs an endpoint", fix="--endpoint http://HOST:PORT, once for each gateway")
-    known = tuple(dict.fromkeys(map(checked_endpoint, endpoints)))
+    known = tuple(dict.fromkeys(map(normalize_endpoint, endpoints)))
     if len({urlsplit(endpoint).scheme for endpoint in known}) > 1:
         raise InvalidInput(
             "The endpoints mix http and https",
@@ -279,7 +279,7 @@ def checked_endpoints(endpoints: Sequence[str]) -> tuple[str, ...]:
     return known
 
 
-def checked_endpoint(text: str) -> str:
+def normalize_endpoint(text: str) -> str:
     """The endpoint normalized to `scheme://host[:port]`; raises `InvalidInput` for another form."""
 
     def wrong(why: str) -> InvalidInput:
@@ -307,7 +307,7 @@ _DIGITS = 16
 _SCOPED_NAME = re.compile(rf"(.+)\.([0-9a-f]{{{_DIGITS}}})")
 
 
-def scoped(lake: Lake, keys: Credentials, queue: str) -> Lake:
+def credential_scoped(lake: Lake, keys: Credentials, queue: str) -> Lake:
     """The credential-scoped lake of that queue with these keys, not stored yet; each such pair has a lake of its own.
 
     Its applications use the keys directly, and not the role of the original lake's user.
@@ -317,7 +317,7 @@ def scoped(lake: Lake, keys: Credentials, queue: str) -> Lake:
     return replace(lake, name=name, kind="external", sts=None, scope=CredentialScope(original, queue))
 
 
-def adopt(lakes: Lakes, homes: Mapping[str, set[str]]) -> list[str]:
+def adopt_unmarked(lakes: Lakes, homes: Mapping[str, set[str]]) -> list[str]:
     """Mark the lakes that earlier releases made from keys, which only their name marked; return their names.
 
     The digest in the name proves their origin: a lake with such a name and other keys was registered by a user.

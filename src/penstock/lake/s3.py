@@ -92,7 +92,7 @@ _OTHER = _refusal(
 _START = {"embedded": "penstock lake up", "ceph": "penstock lake ceph up"}
 
 
-def translated(error: Exception, lake: Lake, endpoint: str, key: str | None = None) -> PenstockError:
+def translate(error: Exception, lake: Lake, endpoint: str, key: str | None = None) -> PenstockError:
     """Translate an exception of botocore. `key` is the request's object; None for a request about the bucket."""
     import botocore.exceptions as aws  # noqa: PLC0415  botocore has raised the error, so it is loaded already
 
@@ -140,22 +140,22 @@ def is_damaged_transfer(error: BaseException | None) -> bool:
     import botocore.exceptions as aws  # noqa: PLC0415
 
     broken = (aws.ResponseStreamingError, aws.IncompleteReadError, aws.ReadTimeoutError)
-    return isinstance(error, broken) or code_of(error) == "BadDigest"
+    return isinstance(error, broken) or error_code(error) == "BadDigest"
 
 
-def code_of(error: BaseException | None) -> str:
+def error_code(error: BaseException | None) -> str:
     """The store's own error code, or the HTTP status if it gave none; empty if it did not answer."""
     response = _response(error)
-    return str(response.get("Error", {}).get("Code") or status_of(error) or "")
+    return str(response.get("Error", {}).get("Code") or http_status(error) or "")
 
 
-def status_of(error: BaseException | None) -> int:
+def http_status(error: BaseException | None) -> int:
     """The HTTP status of a refusal; 0 if the store did not answer."""
     return int(_response(error).get("ResponseMetadata", {}).get("HTTPStatusCode") or 0)
 
 
 def _explained(error: Exception, lake: Lake, endpoint: str, key: str | None) -> PenstockError:
-    code, status = code_of(error), status_of(error)
+    code, status = error_code(error), http_status(error)
     message = str(_response(error).get("Error", {}).get("Message") or "")
     why = f"{endpoint} answers {code}" + (f": {message}" if message and message != code else "")
     if code == "NoSuchKey" or (status == 404 and key is not None and code != "NoSuchBucket"):
@@ -286,7 +286,7 @@ class S3ObjectStore(ObjectStore):
         try:
             content: bytes = self._request(read, key)
         except LakeError as error:
-            if code_of(error.__cause__) in ("InvalidRange", "416"):
+            if error_code(error.__cause__) in ("InvalidRange", "416"):
                 return b""
             raise
         return content
@@ -332,7 +332,7 @@ class S3ObjectStore(ObjectStore):
         try:
             self._request(lambda s3: s3.create_bucket(Bucket=self._lake.bucket))
         except LakeError as error:
-            if code_of(error.__cause__) not in ("BucketAlreadyOwnedByYou", "BucketAlreadyExists"):
+            if error_code(error.__cause__) not in ("BucketAlreadyOwnedByYou", "BucketAlreadyExists"):
                 raise
 
     def _request(self, call: Callable[[Any], Any], key: str | None = None) -> Any:
@@ -357,7 +357,7 @@ class S3ObjectStore(ObjectStore):
                 cause = _aws_cause(error)
                 if is_connection_failure(cause) and attempt + 1 < len(endpoints):
                     continue
-                raise translated(cause, self._lake, endpoints[chosen], key) from cause
+                raise translate(cause, self._lake, endpoints[chosen], key) from cause
             self._preferred = chosen
             return answer
         raise AssertionError("a lake has at least one endpoint")

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from penstock.formats import certificates
-from penstock.lake.credentials import as_ini, from_ini
+from penstock.lake.credentials import format_ini, parse_ini
 from penstock.lake.model import Credentials, HdfsClient, Lake, Sts
 from penstock.lake.sts import Lease
 
@@ -102,15 +102,15 @@ def environment(lake: Lake) -> Mapping[str, str]:
 def private_credentials_file(given: Credentials | Lease) -> str:
     """The content of the private file, an AWS credentials file; a lease's times are added for its renewal."""
     if isinstance(given, Credentials):
-        return as_ini({_PROFILE: given})
+        return format_ini({_PROFILE: given})
     times = {_ISSUED: f"{given.issued_at:.3f}", _EXPIRES: f"{given.expires_at:.3f}"}
-    return as_ini({_PROFILE: given.credentials}, also={_PROFILE: times})
+    return format_ini({_PROFILE: given.credentials}, also={_PROFILE: times})
 
 
-def lease_in(content: str) -> Lease | None:
+def parse_lease(content: str) -> Lease | None:
     """Parse the result of `private_credentials_file`; None if the credentials are permanent or the file is another."""
     try:
-        credentials, keys = from_ini(content)[_PROFILE]
+        credentials, keys = parse_ini(content)[_PROFILE]
         return Lease(credentials, float(keys[_ISSUED]), float(keys[_EXPIRES]))
     except (KeyError, ValueError):
         return None

@@ -60,7 +60,7 @@ def store_of(home: Home, lake: Lake) -> LocalStore | None:
     return stores(home).get(lake.kind)
 
 
-def require_others(home: Home, name: str) -> None:
+def require_external(home: Home, name: str) -> None:
     """Raise `InvalidInput` if that lake belongs to a store of this machine, which has commands of its own."""
     kinds = {lake.name: lake.kind for lake in Lakes(home).all()}
     kind = EMBEDDED if name == EMBEDDED else kinds.get(name)
@@ -72,7 +72,7 @@ def require_others(home: Home, name: str) -> None:
         )
 
 
-def ensured(home: Home, lake: Lake) -> Lake:
+def ensure_running(home: Home, lake: Lake) -> Lake:
     """The lake's present record; its store is started if it is this home's and does not run."""
     store = store_of(home, lake)
     return store.ensure(lake.name) if store else lake
@@ -97,7 +97,7 @@ class StoreFacts:
         return asdict(self)
 
 
-def facts(home: Home, lake: Lake) -> StoreFacts:
+def store_facts(home: Home, lake: Lake) -> StoreFacts:
     """The facts about the lake's store; of a store that Penstock did not start, only that it is external."""
     if lake.kind == "embedded":
         layout = {"servers": "1", "data": medium(EmbeddedLake(home).data)}

@@ -14,9 +14,9 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from penstock.errors import LakeError, PenstockError
-from penstock.lake.credentials import checked
+from penstock.lake.credentials import validate_credentials
 from penstock.lake.model import Credentials, Lake, Sts
-from penstock.lake.s3 import client, code_of, is_connection_failure, translated
+from penstock.lake.s3 import client, error_code, is_connection_failure, translate
 
 _FIRST_PAUSE = 1 / 120
 _LONGEST_PAUSE = 1 / 12
@@ -39,7 +39,7 @@ class Lease:
         return self.expires_at - self.issued_at
 
 
-def lease(credentials: Credentials, *, asked_at: float, store_time: float | None, expires_at: float) -> Lease:
+def make_lease(credentials: Credentials, *, asked_at: float, store_time: float | None, expires_at: float) -> Lease:
     """Convert issued credentials to this machine's clock.
 
     `store_time` and `expires_at` are on the store's clock; `asked_at`, before the request, is on ours. Only the
@@ -105,7 +105,9 @@ def default_endpoint(endpoint: str, region: str) -> str:
     return f"https://sts.{region}.amazonaws.com" if host.endswith(".amazonaws.com") else endpoint
 
 
-def sts_of(role_arn: str | None, endpoint: str | None, *, first_endpoint: str, region: str, seconds: int) -> Sts | None:
+def sts_from_options(
+    role_arn: str | None, endpoint: str | None, *, first_endpoint: str, region: str, seconds: int
+) -> Sts | None:
     """The configuration from a user's options; None if they request no temporary credentials."""
     if role_arn is None and endpoint is None:
         return None
@@ -127,7 +129,9 @@ def issue(lake: Lake, sts: Sts, credentials: Credentials, session: str, *, attem
             service = client("sts", lake, credentials, endpoint, attempts=attempts, read_seconds=10.0)
             answer = _ask(service, lake, sts, session)
             found = answer["Credentials"]
-            given = checked(Credentials(found["AccessKeyId"], found["SecretAccessKey"], found["SessionToken"]))
+            given = validate_credentials(
+                Credentials(found["AccessKeyId"], found["SecretAccessKey"], found["SessionToken"])
+            )
             expires_at = _moment(found["Expiration"])
         except PenstockError:
             raise
@@ -136,7 +140,7 @@ def issue(lake: Lake, sts: Sts, credentials: Credentials, session: str, *, attem
                 continue
             raise _refused(error, lake, sts, endpoint) from error
         date = answer.get("ResponseMetadata", {}).get("HTTPHeaders", {}).get("date")
-        return lease(given, asked_at=asked_at, store_time=_date(date), expires_at=expires_at)
+        return make_lease(given, asked_at=asked_at, store_time=_date(date), expires_at=expires_at)
 
 
 def _ask(service: Any, lake: Lake, sts: Sts, session: str) -> Any:
@@ -152,14 +156,14 @@ def _ask(service: Any, lake: Lake, sts: Sts, session: str) -> Any:
 
 
 def _refused(error: Exception, lake: Lake, sts: Sts, endpoint: str) -> PenstockError:
-    code = code_of(error)
+    code = error_code(error)
     if code in _REFUSALS:
         message = str(getattr(error, "response", {}).get("Error", {}).get("Message") or "")
         why = f"{endpoint} answers {code}" + (f": {message}" if message and message != code else "")
     elif isinstance(error, (LookupError, AttributeError, TypeError, ValueError)):
         why = f"{endpoint} answers without credentials: it is not a Security Token Service"
     else:
-        return translated(error, lake, endpoint)
+        return translate(error, lake, endpoint)
     purpose = f"for the role {sts.role_arn}" if sts.role_arn else "for a session"
     allow = (
         "let the role trust the lake's user (its assume-role policy), and allow that duration; "

@@ -26,7 +26,7 @@ _HADOOP = "spark.hadoop."
 
 
 @dataclass(frozen=True)
-class Found:
+class SweepFinding:
     """The leftovers of one job.
 
     `action` is finished, removed, kept, would finish or would remove; `newest` is the job's last change.
@@ -45,12 +45,12 @@ class Found:
 
 
 @dataclass(frozen=True)
-class Swept:
+class SweepReport:
     """The result of a sweep."""
 
     objects: int
     """The number of objects listed."""
-    found: tuple[Found, ...]
+    found: tuple[SweepFinding, ...]
 
 
 def cutoff(now: datetime, older_than: timedelta, running: Iterable[Application]) -> tuple[datetime, Application | None]:
@@ -65,7 +65,7 @@ def cutoff(now: datetime, older_than: timedelta, running: Iterable[Application])
     return by_age, None
 
 
-def sweep(lake: Lake, credentials: Credentials, prefix: str, *, before: datetime, dry_run: bool) -> Swept:
+def sweep(lake: Lake, credentials: Credentials, prefix: str, *, before: datetime, dry_run: bool) -> SweepReport:
     """Sweep the keys that begin with `prefix`. Raises `LakeError` if the sweep fails."""
     settings = {
         key.removeprefix(_HADOOP): value for key, value in spark_settings(lake).items() if key.startswith(_HADOOP)
@@ -100,10 +100,10 @@ def sweep(lake: Lake, credentials: Credentials, prefix: str, *, before: datetime
     return _read(output[-1])
 
 
-def _read(line: str) -> Swept:
+def _read(line: str) -> SweepReport:
     report = json.loads(line)
     found = (
-        Found(**{**row, "newest": datetime.fromtimestamp(row["newest"] / 1000, tz=timezone.utc)})
+        SweepFinding(**{**row, "newest": datetime.fromtimestamp(row["newest"] / 1000, tz=timezone.utc)})
         for row in report["found"]
     )
-    return Swept(report["objects"], tuple(found))
+    return SweepReport(report["objects"], tuple(found))

@@ -13,26 +13,26 @@ from penstock.model import ClusterSize
 from penstock.profiles.layers import Layer, Setting, mebibytes
 from penstock.units import GIB, MIB
 
-MEMORY = "spark.penstock.scratch.memory"
+SCRATCH_MEMORY = "spark.penstock.scratch.memory"
 """The scratch in memory of all executors of an application together, as a size; 0 for none."""
 
-DISK = "spark.penstock.scratch.disk"
+SCRATCH_DISK = "spark.penstock.scratch.disk"
 """The directory of scratch on disk, which may be a device of its own; by default scratch is in the home."""
 
 _SOURCE = "docs/guide/filesystem.md, 'Scratch'"
 
 
-def budget_bytes(settings: Mapping[str, str]) -> int:
+def scratch_memory_bytes(settings: Mapping[str, str]) -> int:
     """Return the size of scratch in memory by the final settings, in bytes."""
-    return units.parse_size(settings.get(MEMORY, "0")) or 0
+    return units.parse_size(settings.get(SCRATCH_MEMORY, "0")) or 0
 
 
 def _quarter_of_the_heaps(size: ClusterSize) -> str:
     return mebibytes(size.executors * size.executor.memory_bytes // 4)
 
 
-ON_DISK = Setting(
-    MEMORY,
+SCRATCH_ON_DISK = Setting(
+    SCRATCH_MEMORY,
     "0",
     "Memory reserved for shuffle and spill is not available to other clusters, and the system's page cache keeps a "
     "small shuffle off the disk anyway; profiles with “memory” in their name reserve it",
@@ -44,7 +44,7 @@ SCRATCH = Layer(
     "shuffle and spill in memory, up to a quarter of the executors' heap",
     (
         Setting(
-            MEMORY,
+            SCRATCH_MEMORY,
             _quarter_of_the_heaps,
             "Where the shuffle's disk is the bottleneck, data that fits into memory avoids it; the rest goes to disk",
             _SOURCE,
@@ -325,7 +325,7 @@ _JVM = (
     ),
 )
 
-DRIVER_THAT_SCHEDULES = Setting(
+SCHEDULING_DRIVER = Setting(
     "spark.driver.extraJavaOptions",
     "-XX:TieredStopAtLevel=1",
     "A driver that only schedules has no hot code: the optimizing compiler took 12 of 85 core-seconds in sorting and "
@@ -346,5 +346,5 @@ _FORMATS = (
 BASE = Layer(
     "base",
     "every application on a dedicated cluster",
-    (*_ADAPTIVE, *_MEMORY, ON_DISK, *_NETWORK, *_RECORDS, *_JVM, *_FORMATS),
+    (*_ADAPTIVE, *_MEMORY, SCRATCH_ON_DISK, *_NETWORK, *_RECORDS, *_JVM, *_FORMATS),
 )

@@ -32,7 +32,7 @@ _SIZES: dict[str, tuple[str, Callable[[ClusterSize], int]]] = {
     "spark.cores.max": ("--executors and --executor-cores", lambda size: size.executor_cores),
 }
 
-PREFIX = "spark.penstock."
+PENSTOCK_PREFIX = "spark.penstock."
 """The prefix of settings between the engine and its cluster; users may set those of `_may_users_set`."""
 
 _PER_APPLICATION = "each application has a cluster of its own, and this setting connects the two"
@@ -57,8 +57,8 @@ _ENGINE = {
 _AUTHENTICATION = "spark.authenticate.secret"
 """The prefix of the keys of the secret's files; `secrets_found` refuses the secret itself."""
 
-KUBERNETES = "spark.kubernetes."
-USERS_OF_KUBERNETES = (
+KUBERNETES_PREFIX = "spark.kubernetes."
+KUBERNETES_USER_SETTINGS = (
     "spark.kubernetes.allocation.batch.delay",
     "spark.kubernetes.allocation.batch.size",
     "spark.kubernetes.allocation.driver.readinessTimeout",
@@ -91,29 +91,29 @@ _KUBERNETES_FIXES = (
 )
 
 
-def owned_found(settings: Mapping[str, str], size: ClusterSize | None) -> Iterator[Problem]:
+def reserved_settings(settings: Mapping[str, str], size: ClusterSize | None) -> Iterator[Problem]:
     for key, value in settings.items():
         if option := _OPTIONS.get(key):
             yield error(key, problem=f"{key} cannot be set", why="Penstock sets it itself", fix=f"use {option} instead")
-        elif key in _ENGINE or (key.startswith(PREFIX) and not _may_users_set(key)):
+        elif key in _ENGINE or (key.startswith(PENSTOCK_PREFIX) and not _may_users_set(key)):
             why = _ENGINE.get(key, "Penstock's engine sets it for its cluster")
             yield error(key, problem=f"{key} cannot be set", why=why, fix=f"omit --conf {key}=…")
         elif key.startswith(_AUTHENTICATION):
             yield error(key, problem=f"{key} cannot be set", why=_ONE_CLUSTER, fix=f"omit --conf {key}=…")
-        elif key.startswith(KUBERNETES) and key not in USERS_OF_KUBERNETES:
+        elif key.startswith(KUBERNETES_PREFIX) and key not in KUBERNETES_USER_SETTINGS:
             yield error(key, problem=f"{key} cannot be set", why=_SHARED, fix=_kubernetes_fix(key))
         elif key in _SIZES:
             yield _size_given_twice(key, value, size)
 
 
 def _may_users_set(key: str) -> bool:
-    return key in (base.MEMORY, base.DISK) or key.startswith(s3a.SKIPPING_PREFIX)
+    return key in (base.SCRATCH_MEMORY, base.SCRATCH_DISK) or key.startswith(s3a.SKIPPING_PREFIX)
 
 
 def _kubernetes_fix(key: str) -> str:
-    part = key.removeprefix(KUBERNETES)
-    names = ", ".join(name.removeprefix(KUBERNETES) for name in USERS_OF_KUBERNETES)
-    default = f"omit it; of {KUBERNETES}*, users can set {names}"
+    part = key.removeprefix(KUBERNETES_PREFIX)
+    names = ", ".join(name.removeprefix(KUBERNETES_PREFIX) for name in KUBERNETES_USER_SETTINGS)
+    default = f"omit it; of {KUBERNETES_PREFIX}*, users can set {names}"
     return next((fix for pattern, fix in _KUBERNETES_FIXES if re.match(pattern, part)), default)
 
 
@@ -178,7 +178,7 @@ _OTHER_FIX = (
 )
 
 
-def secrets_found(settings: Mapping[str, str]) -> Iterator[Problem]:
+def secrets_in(settings: Mapping[str, str]) -> Iterator[Problem]:
     for key, value in settings.items():
         if why := _holds_secret(key, value):
             about_s3 = ".fs.s3a." in key or "AWS_" in key
@@ -237,7 +237,7 @@ def check(
     them alone. `size` is the size by the options of `penstock run`, if any.
     """
     merged = {**(beneath or {}), **settings}
-    secret = list(secrets_found(settings))
+    secret = list(secrets_in(settings))
     hidden = {key for problem in secret for key in problem.keys}
     shown = {key: value for key, value in settings.items() if key not in hidden}
     misspelt = list(_misspelt(shown, known))
@@ -245,15 +245,15 @@ def check(
     found = [
         *secret,
         # For a typo, the finding suggests the right key instead of refusing the misspelt one.
-        *owned_found({key: value for key, value in shown.items() if key not in typos}, size),
+        *reserved_settings({key: value for key, value in shown.items() if key not in typos}, size),
         *misspelt,
         *_wrong_kind(shown, known),
-        *(problem for problem in rules.find(merged, size) if any(key in shown for key in problem.keys)),
+        *(problem for problem in rules.violations(merged, size) if any(key in shown for key in problem.keys)),
     ]
     return sorted(found, key=lambda problem: problem.severity is not Severity.ERROR)
 
 
-def refuse(problems: Sequence[Problem]) -> None:
+def raise_errors(problems: Sequence[Problem]) -> None:
     """Raise `InvalidInput` with all errors among the problems, if any."""
     errors = [problem for problem in problems if problem.severity is Severity.ERROR]
     if not errors:
@@ -277,7 +277,7 @@ def _misspelt(settings: Mapping[str, str], known: Registry) -> Iterator[Problem]
                 yield _typo(key, near, known)
             elif key.startswith(_S3A):
                 yield warning(key, problem=f"this release of S3A has no setting {key.removeprefix(HADOOP_PREFIX)}")
-            elif _sparks_own(key, known) and not key.startswith(PREFIX):
+            elif _sparks_own(key, known) and not key.startswith(PENSTOCK_PREFIX):
                 yield warning(key, problem=f"this release of Spark has no setting {key}")
 
 

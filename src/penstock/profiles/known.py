@@ -148,7 +148,7 @@ def _without_bucket(key: str) -> str:
 
 
 @functools.cache
-def bundled() -> Registry:
+def bundled_registry() -> Registry:
     """Return this installation's registry, with those settings of Penstock that no JVM code declares.
 
     Raises `MissingRequirement` where the build did not write the file.
@@ -162,5 +162,5 @@ def bundled() -> Registry:
             why=f"the build of the jars writes {path}",
             fix="make jars",
         ) from error
-    own = [{"key": base.MEMORY, "kind": "size", "default": "0"}, {"key": base.DISK, "kind": "string"}]
+    own = [{"key": base.SCRATCH_MEMORY, "kind": "size", "default": "0"}, {"key": base.SCRATCH_DISK, "kind": "string"}]
     return Registry.of([*records, *own])

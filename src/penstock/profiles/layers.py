@@ -75,7 +75,7 @@ _UNCHECKED = re.compile(r"-Dspark\.|-XX:(Flags|VMOptionsFile)=|(?<!\S)@")
 OPTION_FILES = ("@", "-XX:Flags=", "-XX:VMOptionsFile=")
 """The prefixes of options with which Java reads more, unchecked options from a file."""
 
-VARIABLES = frozenset({"JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS"})
+OPTION_VARIABLES = frozenset({"JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS"})
 """Environment variables from which Java reads options by itself."""
 
 
@@ -86,10 +86,10 @@ def holds_options(key: str) -> bool:
 def carries_settings(variable: str, value: str) -> bool:
     """Return whether Java reads a Spark setting, or more options from a file, from that environment variable."""
     # Java removes quotes at any position: -D'spark.x'=1 is a Spark setting.
-    return variable in VARIABLES and _UNCHECKED.search(re.sub("[\"'\\\\]", "", value)) is not None
+    return variable in OPTION_VARIABLES and _UNCHECKED.search(re.sub("[\"'\\\\]", "", value)) is not None
 
 
-def split(key: str, options: str) -> list[str]:
+def split_options(key: str, options: str) -> list[str]:
     """Split the options as the shell and Spark do. Raises `InvalidInput` for an unclosed quote."""
     try:
         return shlex.split(options)
@@ -101,7 +101,7 @@ def split(key: str, options: str) -> list[str]:
         ) from error
 
 
-def join(key: str, layers: Sequence[str]) -> str:
+def merge_options(key: str, layers: Sequence[str]) -> str:
     """Merge the options of layers in order; a repeated option keeps its last position only.
 
     A JVM uses the last of two values of a flag, but does not start with two garbage collectors: a layer's collector
@@ -109,7 +109,7 @@ def join(key: str, layers: Sequence[str]) -> str:
     """
     kept: dict[str, tuple[str, ...]] = {}
     for options in layers:
-        given = list(_with_arguments(split(key, options)))
+        given = list(_with_arguments(split_options(key, options)))
         if any(_chooses_collector(option) for option in given):
             kept = {name: option for name, option in kept.items() if not _chooses_collector(option)}
         for option in given:
@@ -225,22 +225,22 @@ def _is_merged(key: str) -> bool:
 def _merged(key: str, origins: list[Origin]) -> str:
     values = [origin.value for origin in origins]
     if holds_options(key):
-        return join(key, values)
+        return merge_options(key, values)
     if key in _LISTS:
         items = (item.strip() for value in values for item in value.split(","))
         return ",".join(dict.fromkeys(item for item in items if item))
     return values[-1]
 
 
-FACTOR = Overhead.factor
+DEFAULT_OVERHEAD_FACTOR = Overhead.factor
 """The overhead as a share of the heap, unless the user or the cluster's file sets another."""
 
 PYTHON_IN_PODS = 0.40
 """The share for Python applications in pods, whose memory limit includes Python's memory beside the heap."""
 
-FIXED = ("spark.driver.memoryOverhead", "spark.executor.memoryOverhead")
-LEAST = ("spark.driver.minMemoryOverhead", "spark.executor.minMemoryOverhead")
-FACTORS = ("spark.driver.memoryOverheadFactor", "spark.executor.memoryOverheadFactor")
+OVERHEADS = ("spark.driver.memoryOverhead", "spark.executor.memoryOverhead")
+MINIMUM_OVERHEADS = ("spark.driver.minMemoryOverhead", "spark.executor.minMemoryOverhead")
+OVERHEAD_FACTORS = ("spark.driver.memoryOverheadFactor", "spark.executor.memoryOverheadFactor")
 
 _PYTHON = "spark.executor.pyspark.memory"
 
@@ -253,7 +253,7 @@ def with_overheads(size: ClusterSize, settings: Mapping[str, str], *, factor: fl
             least_bytes=_bytes(settings.get(least), Overhead.least_bytes),
             fixed_bytes=_bytes(settings[fixed], 0) if fixed in settings else None,
         )
-        for factor_key, least, fixed in zip(FACTORS, LEAST, FIXED, strict=True)
+        for factor_key, least, fixed in zip(OVERHEAD_FACTORS, MINIMUM_OVERHEADS, OVERHEADS, strict=True)
     )
     more = off_heap_bytes(settings) + (_bytes(settings.get(_PYTHON), 0) if python else 0)
     return replace(size, driver_overhead=driver, executor_overhead=replace(executor, more_bytes=more))

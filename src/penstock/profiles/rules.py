@@ -62,7 +62,7 @@ _MAGIC = S3A + "committer.magic.enabled"
 _IN_MEMORY = S3A + "committer.magic.track.commits.in.memory.enabled"
 
 
-def find(settings: Settings, size: ClusterSize | None) -> Iterator[Problem]:
+def violations(settings: Settings, size: ClusterSize | None) -> Iterator[Problem]:
     for rule in _RULES:
         yield from rule(settings, size)
 
@@ -102,11 +102,11 @@ def _memory(settings: Settings, _: ClusterSize | None) -> Iterator[Problem]:
             why="records, upload buffers and Spark's own tables need it; the usual result is an OutOfMemoryError",
             fix="give the executors more memory with --executor-memory, and keep 0.8",
         )
-    for key in layers.FACTORS:
+    for key in layers.OVERHEAD_FACTORS:
         factor = units.parse_number(settings.get(key, "1"))
         if factor is not None and not 0 < factor < math.inf:
             yield error(key, problem=f"{key}={settings[key]} is not a share of the heap", fix=f"--conf {key}=0.4")
-    for key in (*layers.FIXED, *layers.LEAST):
+    for key in (*layers.OVERHEADS, *layers.MINIMUM_OVERHEADS):
         size = units.parse_size(settings.get(key, "0"), unit="m")
         if size is not None and size < 0:
             yield error(key, problem=f"{key}={settings[key]} is negative", fix=f"--conf {key}=1g")
@@ -208,7 +208,7 @@ def _without_effect(settings: Settings, _: ClusterSize | None) -> Iterator[Probl
         ("spark.sql.adaptive.enabled", "spark.sql.adaptive.", True),
         ("spark.sql.cbo.enabled", "spark.sql.cbo.", False),
         ("spark.speculation", "spark.speculation.", False),
-        (s3a.ENABLED, s3a.CACHE_PREFIX, True),
+        (s3a.CACHE_ENABLED, s3a.CACHE_PREFIX, True),
     ):
         idle = sorted(key for key in settings if key.startswith(prefix) and key != switch)
         if idle and not _on(settings, switch, default=default):
@@ -227,7 +227,7 @@ def _without_effect(settings: Settings, _: ClusterSize | None) -> Iterator[Probl
 
 
 def _cache(settings: Settings, _: ClusterSize | None) -> Iterator[Problem]:
-    given = [key for key in s3a.MEMORY if key in settings]
+    given = [key for key in s3a.CACHE_MEMORY if key in settings]
     if given:
         yield warning(
             *given,
@@ -241,7 +241,7 @@ def _java_options(settings: Settings, _: ClusterSize | None) -> Iterator[Problem
     for key in filter(layers.holds_options, settings):
         role = "driver" if ".driver." in key else "executor"
         try:
-            options = layers.split(key, settings[key])
+            options = layers.split_options(key, settings[key])
         except InvalidInput as unreadable:
             yield error(key, problem=unreadable.problem, why=unreadable.why, fix=unreadable.fix)
             continue

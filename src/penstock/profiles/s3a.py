@@ -28,12 +28,12 @@ _S3A = "spark.hadoop.fs.s3a."
 _CACHE_GUIDE = "docs/guide/filesystem.md, 'Cache'"
 
 CACHE_PREFIX = _S3A + "penstock.cache."
-ENABLED = CACHE_PREFIX + "enabled"
-MEMORY = (CACHE_PREFIX + "memory.size", CACHE_PREFIX + "memory.dir")
+CACHE_ENABLED = CACHE_PREFIX + "enabled"
+CACHE_MEMORY = (CACHE_PREFIX + "memory.size", CACHE_PREFIX + "memory.dir")
 
-SETTINGS = (
+CACHE_SETTINGS = (
     Setting(
-        ENABLED,
+        CACHE_ENABLED,
         "true",
         "Pages that were read or written once are read again from this machine's memory or disk, also by the next "
         "application: only new data is read from the store",
@@ -303,7 +303,7 @@ _SIGHT = (
 STORE = Layer(
     "store",
     "reading and writing the lake through S3A",
-    (*_COMMIT, *_READ, *SETTINGS, *_WRITE, *_CONNECTIONS, *_SIGHT),
+    (*_COMMIT, *_READ, *CACHE_SETTINGS, *_WRITE, *_CONNECTIONS, *_SIGHT),
 )
 
 
@@ -333,7 +333,7 @@ SKIPPING = Layer(
     ),
 )
 
-OFF = Layer(
+NO_SKIPPING = Layer(
     "no-skipping",
     "every file of the remaining partitions is read, as by Spark alone",
     (

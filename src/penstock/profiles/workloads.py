@@ -100,7 +100,7 @@ ETL = Layer(
     "transforming, loading and enriching, with much output",
     (
         *UPLOADS,
-        base.DRIVER_THAT_SCHEDULES,
+        base.SCHEDULING_DRIVER,
         Setting(
             "spark.sql.adaptive.coalescePartitions.parallelismFirst",
             "false",
@@ -129,7 +129,7 @@ TERASORT = Layer(
     "sorting: each byte is read, shuffled and written once",
     (
         *UPLOADS,
-        base.DRIVER_THAT_SCHEDULES,
+        base.SCHEDULING_DRIVER,
         Setting(
             S3A + "block.size",
             _split,
@@ -210,10 +210,10 @@ _WORKLOADS: dict[str, tuple[Layer, ...]] = {
 }
 
 
-_VARIANTS: dict[str, tuple[Layer, ...]] = {**variants.LAYERS, s3a.OFF.name: (s3a.OFF,)}
+_VARIANTS: dict[str, tuple[Layer, ...]] = {**variants.LAYERS, s3a.NO_SKIPPING.name: (s3a.NO_SKIPPING,)}
 
 
-def names() -> tuple[str, ...]:
+def profile_names() -> tuple[str, ...]:
     return tuple(_WORKLOADS)
 
 
@@ -227,7 +227,7 @@ def variant_names() -> tuple[str, ...]:
     return tuple(_VARIANTS)
 
 
-def layers_of(name: str) -> tuple[Layer, ...]:
+def profile_layers(name: str) -> tuple[Layer, ...]:
     """Return the layers of a workload profile, weakest first.
 
     These are the layers of every application, the workload's own, and those of the variants in the name
@@ -256,7 +256,7 @@ def split_profile(name: str) -> tuple[tuple[Layer, ...], tuple[Layer, ...]]:
     return (*_EVERY, *_WORKLOADS[workload]), tuple(layer for variant in variants for layer in _VARIANTS[variant])
 
 
-def summary_of(name: str) -> str:
+def profile_summary(name: str) -> str:
     """Return the purpose of the profile: the summary of its own layer, and of scratch in memory where it has that."""
-    own = layers_of(name)[len(_EVERY) :]
+    own = profile_layers(name)[len(_EVERY) :]
     return "; ".join(layer.summary for layer in reversed(own)) if base.SCRATCH in own else own[-1].summary

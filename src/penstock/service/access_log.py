@@ -14,7 +14,7 @@ _FIELDS = "penstock"
 
 
 @dataclass(frozen=True)
-class Seen:
+class AnsweredRequest:
     """One answered request, for the log and the metrics. `route` is the template, not the address."""
 
     request_id: str
@@ -44,7 +44,7 @@ class _Lines(logging.Formatter):
         return json.dumps(line)
 
 
-def open_journal(level: str = "info") -> None:
+def configure_logging(level: str = "info") -> None:
     """Configure logging of the whole process, libraries included, to standard error in this format."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(_Lines())
@@ -53,7 +53,7 @@ def open_journal(level: str = "info") -> None:
         logging.getLogger(name).setLevel(level.upper())
 
 
-def request(seen: Seen) -> None:
+def log_request(seen: AnsweredRequest) -> None:
     fields = {
         "request": seen.request_id,
         "method": seen.method,
@@ -70,10 +70,10 @@ def request(seen: Seen) -> None:
     _logger.log(level, "request", extra={_FIELDS: fields})
 
 
-def event(name: str, **fields: Any) -> None:
+def log_event(name: str, **fields: Any) -> None:
     _logger.info(name, extra={_FIELDS: fields})
 
 
-def defect(error: Exception, request_id: str) -> None:
+def log_defect(error: Exception, request_id: str) -> None:
     """Log an unexpected error with its trace, which no response contains."""
     _logger.error("defect", exc_info=error, extra={_FIELDS: {"request": request_id}})

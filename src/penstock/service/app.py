@@ -24,11 +24,11 @@ from penstock.engine.repository.audit import Audit
 from penstock.engine.tokens import Scope
 from penstock.errors import PenstockError, ServiceError
 from penstock.service import console, problems, responses
-from penstock.service.access_log import Seen
+from penstock.service.access_log import AnsweredRequest
 from penstock.service.api import access, applications, artifacts, data, lab, queues, sessions, spark_ui
 from penstock.service.auth import Auditor, Reader
-from penstock.service.context import Service, ServiceOf
-from penstock.service.guards import Guard, Limits
+from penstock.service.context import CurrentService, Service
+from penstock.service.guards import Guard, RequestLimits
 from penstock.service.ibm import applications as dialects
 
 _TAGS = {
@@ -135,7 +135,7 @@ async def live() -> dict[str, str]:
 
 
 @health_router.get("/ready", summary="The database answers, and the service is not shutting down")
-def ready(service: ServiceOf) -> dict[str, str]:
+def ready(service: CurrentService) -> dict[str, str]:
     if service.closing.is_set():
         raise ServiceError(
             "This service is shutting down", fix="try again in a moment, or another service on the same database"
@@ -153,7 +153,7 @@ metrics_router = APIRouter(tags=["health"])
 
 
 @metrics_router.get("/metrics", summary="Metrics in Prometheus' text format", response_class=PlainTextResponse)
-def metrics(service: ServiceOf, caller: Reader) -> PlainTextResponse:
+def metrics(service: CurrentService, caller: Reader) -> PlainTextResponse:
     caller.require(Scope.READ)
     return PlainTextResponse(service.metrics.text(), media_type=CONTENT_TYPE_LATEST)
 
@@ -165,7 +165,7 @@ self_router = APIRouter(prefix="/v1/self", tags=["self"])
     "",
     summary="The caller's name, scopes and instances, and the service's version and capacity",
 )
-def show(service: ServiceOf, caller: Reader) -> responses.Caller:
+def show(service: CurrentService, caller: Reader) -> responses.Caller:
     capacity = service.engine.backend.capacity()
     return responses.Caller(
         name=caller.name,
@@ -210,8 +210,8 @@ _ROUTERS = (
 def create_app(
     service: Service,
     *,
-    limits: Limits | None = None,
-    journal: Callable[[Seen], None] = lambda _: None,
+    limits: RequestLimits | None = None,
+    journal: Callable[[AnsweredRequest], None] = lambda _: None,
     beside: Callable[[Service], AbstractAsyncContextManager[Any]] | None = None,
 ) -> FastAPI:
     """Create the application. `beside` is entered when it starts, and left when it ends: its background tasks."""
@@ -243,14 +243,14 @@ def create_app(
     for router in _ROUTERS:
         app.include_router(router)
 
-    def report(seen: Seen) -> None:
+    def report(seen: AnsweredRequest) -> None:
         service.metrics.count(seen)
         auditor.add(seen)
         journal(seen)
 
     app.add_middleware(
         Guard,
-        limits=limits or Limits(),
+        limits=limits or RequestLimits(),
         report=report,
         admit=auditor.admit,
         under_way=service.under_way,

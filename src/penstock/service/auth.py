@@ -30,7 +30,7 @@ from penstock.engine.repository.applications import now
 from penstock.engine.repository.audit import Audit
 from penstock.engine.tokens import Caller, PageGrant, Scope, Token, forbidden, grant_digest, is_current
 from penstock.errors import InvalidInput, NotFound, ServiceError, Unauthenticated
-from penstock.service.access_log import Seen
+from penstock.service.access_log import AnsweredRequest
 
 
 def authenticated(request: Request) -> Caller:
@@ -48,7 +48,7 @@ def authenticated(request: Request) -> Caller:
     return caller
 
 
-def presented(header: str) -> str | None:
+def presented_token(header: str) -> str | None:
     """Return the token in an `Authorization` header, or None.
 
     The schemes are `Bearer TOKEN` and that of IBM's on-premises clients, `ZenApiKey` with base64 of `USER:TOKEN`.
@@ -107,14 +107,14 @@ Submitter = Annotated[Caller, Depends(_needs(Scope.SUBMIT))]
 Administrator = Annotated[Caller, Depends(_needs(Scope.ADMINISTER))]
 
 
-LASTS = timedelta(hours=1)
-COOKIE = "penstock_access_"
+GRANT_LIFETIME = timedelta(hours=1)
+COOKIE_PREFIX = "penstock_access_"
 
 _PAGE = re.compile(r"/v1/lab/reports/[A-Za-z0-9][A-Za-z0-9._-]{0,200}")
 
 
 @dataclass(frozen=True)
-class Grant:
+class BrowserGrant:
     """The grant of one page; `cookie` and `secret` are the cookie's name and value."""
 
     cookie: str
@@ -147,7 +147,7 @@ class BrowserGrants:
         self._store = store
         self._clock = clock
 
-    def grant(self, caller: Caller, path: str) -> Grant:
+    def grant(self, caller: Caller, path: str) -> BrowserGrant:
         """Grant the page at `path`. Raises `InvalidInput` for a path that is not such a page's."""
         if not _PAGE.fullmatch(path):
             raise InvalidInput(
@@ -156,9 +156,9 @@ class BrowserGrants:
                 fix="send the token with the request instead",
             )
         secret, at = secrets.token_urlsafe(32), self._clock()
-        added = PageGrant(path, caller.token_id, self._store.get(caller.token_id).secret_hash, at + LASTS)
+        added = PageGrant(path, caller.token_id, self._store.get(caller.token_id).secret_hash, at + GRANT_LIFETIME)
         self._store.add_pass(grant_digest("page", secret), added, at=at)
-        return Grant(cookie_name(path), secret, path)
+        return BrowserGrant(cookie_name(path), secret, path)
 
     def caller(self, path: str, cookies: Mapping[str, str]) -> Caller | None:
         """Return the caller whom the request's cookies let open `path`, if any."""
@@ -166,10 +166,10 @@ class BrowserGrants:
         found = None if secret is None else self._store.find_pass(grant_digest("page", secret))
         if found is None or found.root != path:
             return None
-        return caller_of(found, self._store.get, at=self._clock())
+        return grant_caller(found, self._store.get, at=self._clock())
 
 
-def caller_of(held: PageGrant, current: Callable[[str], Token], *, at: datetime) -> Caller | None:
+def grant_caller(held: PageGrant, current: Callable[[str], Token], *, at: datetime) -> Caller | None:
     """Return the caller whose token the pass was issued with; None once either has ended.
 
     `current` returns a token by its id, or raises `NotFound`.
@@ -183,7 +183,7 @@ def caller_of(held: PageGrant, current: Callable[[str], Token], *, at: datetime)
     return Caller(token.id, token.name, token.grants)
 
 
-def cookie_name(path: str, prefix: str = COOKIE) -> str:
+def cookie_name(path: str, prefix: str = COOKIE_PREFIX) -> str:
     return prefix + hashlib.sha256(path.encode()).hexdigest()[:12]
 
 
@@ -211,7 +211,7 @@ class Auditor:
                 fix="try again later; requests that only read are answered",
             )
 
-    def add(self, seen: Seen) -> None:
+    def add(self, seen: AnsweredRequest) -> None:
         """Queue an entry for a request that may have changed state.
 
         Requests without a valid token are in the access log only, so that they cannot fill the database.
@@ -258,7 +258,7 @@ class Auditor:
 _log = logging.getLogger("penstock.service")
 
 
-def _entry(seen: Seen, actor: str) -> Audit:
+def _entry(seen: AnsweredRequest, actor: str) -> Audit:
     return Audit(
         now(),
         actor,

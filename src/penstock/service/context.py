@@ -19,13 +19,13 @@ from penstock.engine.repository.applications import now
 from penstock.engine.repository.retention import Retention
 from penstock.errors import NotFound
 from penstock.home import Home
-from penstock.service.access_log import Seen
+from penstock.service.access_log import AnsweredRequest
 from penstock.service.auth import BrowserGrants
-from penstock.service.guards import Bounds, UnderWay
+from penstock.service.guards import ConcurrencyLimits, RequestCounts
 from penstock.service.listening import PORT
-from penstock.service.problems import OurPaths
+from penstock.service.problems import PathRedactor
 from penstock.service.spark_ui import SparkOrigin, SparkUi
-from penstock.service.streaming import Feed, Happenings, News, Tails
+from penstock.service.streaming import ChangeNotifier, EngineEvents, EventFeed, LogTailing
 
 if TYPE_CHECKING:
     from penstock.engine.tokens import TokenStore
@@ -57,7 +57,7 @@ class Metrics:
             registry=self._registry,
         )
 
-    def count(self, seen: Seen) -> None:
+    def count(self, seen: AnsweredRequest) -> None:
         # The route's template instead of the address, and a known method: clients must not be able to add labels.
         method = seen.method if seen.method in _METHODS else "other"
         self._requests.labels(method, seen.route, str(seen.status)).inc()
@@ -115,18 +115,18 @@ class Service:
     tokens: TokenStore
     retention: Retention = field(default_factory=Retention)
     spark_origin: SparkOrigin = field(default_factory=lambda: SparkOrigin(PORT + 1))
-    bounds: Bounds = field(default_factory=Bounds)
+    bounds: ConcurrencyLimits = field(default_factory=ConcurrencyLimits)
     reports: Reports = field(default_factory=NoReports)
     closing: threading.Event = field(default_factory=threading.Event)
 
     def __post_init__(self) -> None:
-        self.tails = Tails(_Logs(self.engine), closing=self.closing.is_set)
-        self.news = News(self.engine.get, closing=self.closing)
+        self.tails = LogTailing(_Logs(self.engine), closing=self.closing.is_set)
+        self.news = ChangeNotifier(self.engine.get, closing=self.closing)
         self.metrics = Metrics(self._counts)
-        self.feed = Feed(Happenings(self), closing=self.closing.is_set)
-        self.paths = OurPaths(self.home)
+        self.feed = EventFeed(EngineEvents(self), closing=self.closing.is_set)
+        self.paths = PathRedactor(self.home)
         self.browser_grants = BrowserGrants(self.tokens, now)
-        self.under_way = UnderWay(self.bounds)
+        self.under_way = RequestCounts(self.bounds)
         self.spark_ui = SparkUi(self.tokens, now)
 
     def notify(self, application_id: str) -> None:
@@ -145,7 +145,7 @@ class Service:
 
 
 class _Logs:
-    """The engine's logs, as `Tails` reads them."""
+    """The engine's logs, as `LogTailing` reads them."""
 
     def __init__(self, engine: Engine) -> None:
         self.piece = engine.artifacts.piece
@@ -161,4 +161,4 @@ async def _service(request: Request) -> Service:
     return service
 
 
-ServiceOf = Annotated[Service, Depends(_service)]
+CurrentService = Annotated[Service, Depends(_service)]

@@ -26,9 +26,9 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from penstock.engine.repository.applications import now
 from penstock.engine.tokens import Caller, Token, is_current, not_valid
 from penstock.errors import InvalidInput, NotFound, PenstockError, QuotaExceeded, ServiceError
-from penstock.service.access_log import Seen
-from penstock.service.auth import presented
-from penstock.service.problems import defect, problem
+from penstock.service.access_log import AnsweredRequest
+from penstock.service.auth import presented_token
+from penstock.service.problems import internal_error_response, problem_response
 
 _LOOK_AT_TOKEN_SECONDS = 5.0
 _NEIGHBOURS = 64
@@ -38,7 +38,7 @@ _Holder = tuple[str, str]
 
 
 @dataclass(frozen=True)
-class Bounds:
+class ConcurrencyLimits:
     """Limits on concurrent requests. `threads` is the service's pool, larger than one token's requests can occupy."""
 
     per_token: int = 256
@@ -47,10 +47,10 @@ class Bounds:
     threads: int = 320
 
 
-class UnderWay:
+class RequestCounts:
     """Counts of the requests in progress. Thread-safe."""
 
-    def __init__(self, bounds: Bounds) -> None:
+    def __init__(self, bounds: ConcurrencyLimits) -> None:
         self._bounds = bounds
         self._held: Counter[_Holder] = Counter()
         self._turn = threading.Lock()
@@ -106,7 +106,7 @@ class UnderWay:
 class Slot:
     """The place of one request in the counts. `holder` is the token or address it counts for."""
 
-    def __init__(self, under_way: UnderWay, holder: _Holder) -> None:
+    def __init__(self, under_way: RequestCounts, holder: _Holder) -> None:
         self._under_way = under_way
         self.holder = holder
 
@@ -204,7 +204,7 @@ _HEADERS = (
 
 
 @dataclass(frozen=True)
-class Limits:
+class RequestLimits:
     """Limits on each request.
 
     A client that leaves a response unread for `send_seconds` is disconnected. `bodies_bytes` limits all bodies in
@@ -221,7 +221,7 @@ class Limits:
 _noted: ContextVar[MutableMapping[str, Any]] = ContextVar("noted")
 
 
-def note(*, application_id: str) -> None:
+def note_application(*, application_id: str) -> None:
     """Record the application that the present request is about, for requests whose address does not name it."""
     if (state := _noted.get(None)) is not None:
         state["application_id"] = application_id
@@ -238,17 +238,17 @@ class Guard:
         self,
         app: ASGIApp,
         *,
-        limits: Limits,
-        report: Callable[[Seen], None],
+        limits: RequestLimits,
+        report: Callable[[AnsweredRequest], None],
         admit: Callable[[str], None] = lambda _: None,
-        under_way: UnderWay | None = None,
+        under_way: RequestCounts | None = None,
         identify: Callable[[str], Caller] | None = None,
     ) -> None:
         self._app = app
         self._limits = limits
         self._report = report
         self._admit = admit
-        self._under_way = under_way or UnderWay(Bounds())
+        self._under_way = under_way or RequestCounts(ConcurrencyLimits())
         self._identify = identify
         # A pool of its own, so that slow routes do not delay the identification of other callers.
         self._threads = CapacityLimiter(_IDENTIFIED_AT_ONCE)
@@ -284,7 +284,7 @@ class Guard:
         except PenstockError:
             status = 499  # raised by a stream: the response is cut off, so that the client notices
         except Exception as error:
-            response = defect(error, request_id)
+            response = internal_error_response(error, request_id)
             if not answering:
                 await response(scope, receive, answer)
         finally:
@@ -301,7 +301,7 @@ class Guard:
                 if not scope["path"].startswith(UPLOADS):
                     receive = _replayed(await self._body(scope, receive, body), receive)
             except _Refused as refused:
-                response = problem(
+                response = problem_response(
                     refused.error, refused.status, request_id=request_id, headers={"Connection": "close"}
                 )
                 await response(scope, receive, send)
@@ -325,7 +325,7 @@ class Guard:
 
         An error is stored for the route to raise, if it needs a caller.
         """
-        text = presented(dict(scope["headers"]).get(b"authorization", b"").decode("latin-1"))
+        text = presented_token(dict(scope["headers"]).get(b"authorization", b"").decode("latin-1"))
         if text is None or self._identify is None or scope["path"].startswith(_HEALTH):
             return None
         try:
@@ -361,7 +361,7 @@ class Guard:
                 raise _too_large(self._limits)
             if not message.get("more_body"):
                 break
-        if nesting(bytes(body), self._limits.nesting) > self._limits.nesting:
+        if nesting_depth(bytes(body), self._limits.nesting) > self._limits.nesting:
             deep = InvalidInput("The body is nested too deeply", why=f"the limit is {self._limits.nesting} levels")
             raise _Refused(400, deep)
         return bytes(body)
@@ -383,7 +383,7 @@ def require_plain_address(scope: Scope) -> None:
         raise _Refused(400, InvalidInput("The address contains a control character", fix="remove it"))
 
 
-def nesting(body: bytes, enough: int) -> int:
+def nesting_depth(body: bytes, enough: int) -> int:
     """Return the nesting depth of a JSON text, counted no further than just beyond `enough`.
 
     Parsers recurse, so the depth has to be known before the text is parsed. Brackets inside strings do not count.
@@ -399,7 +399,7 @@ def nesting(body: bytes, enough: int) -> int:
     return deepest
 
 
-def _too_large(limits: Limits) -> _Refused:
+def _too_large(limits: RequestLimits) -> _Refused:
     return _Refused(
         413,
         InvalidInput(
@@ -423,10 +423,10 @@ def _replayed(body: bytes, receive: Receive) -> Receive:
     return replay
 
 
-def _seen(scope: Scope, status: int, seconds: float) -> Seen:
+def _seen(scope: Scope, status: int, seconds: float) -> AnsweredRequest:
     state, route = scope["state"], scope.get("route")
     caller = state.get("caller")
-    return Seen(
+    return AnsweredRequest(
         state["request_id"],
         scope["method"],
         scope["path"],

@@ -41,7 +41,7 @@ class Listening:
         return f"{'https' if self.certificate else 'http'}://{url_host(self.host)}:{self.port}"
 
 
-def for_spark_pages(listening: Listening, port: int | None) -> Listening:
+def spark_pages_listening(listening: Listening, port: int | None) -> Listening:
     """Return the address of Spark's pages: the service's own with another port, by default the next one.
 
     Raises `InvalidInput` for the service's own port, and for one that does not exist.
@@ -85,7 +85,7 @@ def refuse_unsafe(listening: Listening, *, has_tokens: bool) -> None:
         )
 
 
-def bound(listening: Listening, *, port_option: str = "--port") -> socket.socket:
+def bind(listening: Listening, *, port_option: str = "--port") -> socket.socket:
     """Return the listening socket. `port_option` is the command's option for the port.
 
     Raises `MissingRequirement` where the port is taken, or the address is not one of this machine's.

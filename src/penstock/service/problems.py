@@ -29,7 +29,7 @@ _PACKAGE = Path(__file__).parents[1]
 Error = TypeVar("Error", bound=PenstockError)
 
 
-class OurPaths:
+class PathRedactor:
     def __init__(self, home: Home) -> None:
         root = home.root.absolute()
         named = {
@@ -91,12 +91,12 @@ _DEFECT = PenstockError(
 _MOST_FINDINGS = 20
 
 
-def status_of(error: PenstockError) -> int:
+def http_status(error: PenstockError) -> int:
     """Return the status of the error's nearest known class; 422 for an error without one."""
     return next((_STATUS[kind] for kind in type(error).__mro__ if kind in _STATUS), 422)
 
 
-def problem(
+def problem_response(
     error: PenstockError,
     status: int,
     *,
@@ -150,7 +150,7 @@ def install(app: FastAPI) -> None:
 
 def redacted(request: Request, error: PenstockError) -> PenstockError:
     """Return the error with this machine's paths redacted."""
-    paths: OurPaths = request.app.state.service.paths
+    paths: PathRedactor = request.app.state.service.paths
     return paths.redact_error(error)
 
 
@@ -160,13 +160,13 @@ def _request_id(request: Request) -> str:
 
 async def _on_penstock_error(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, PenstockError)  # noqa: S101  registered for no other
-    return problem(redacted(request, error), status_of(error), request_id=_request_id(request))
+    return problem_response(redacted(request, error), http_status(error), request_id=_request_id(request))
 
 
 async def _on_validation_error(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, RequestValidationError)  # noqa: S101  registered for no other
     invalid, status = validation_problem(error)
-    return problem(invalid, status, request_id=_request_id(request), more={"errors": _findings(error)})
+    return problem_response(invalid, status, request_id=_request_id(request), more={"errors": _findings(error)})
 
 
 async def _on_http_error(request: Request, error: Exception) -> JSONResponse:
@@ -180,19 +180,19 @@ async def _on_http_error(request: Request, error: Exception) -> JSONResponse:
         )
     else:
         shown = errors.InvalidInput(str(error.detail), fix="see /docs")
-    return problem(shown, error.status_code, request_id=_request_id(request), headers=error.headers)
+    return problem_response(shown, error.status_code, request_id=_request_id(request), headers=error.headers)
 
 
 async def _on_lost_records(request: Request, _: Exception) -> JSONResponse:
     """Answer 503 while the database is down or all its connections are taken: both are transient."""
     unavailable = errors.ServiceError("The database does not answer", why="it is down, or busy", fix="try again")
-    return problem(unavailable, 503, request_id=_request_id(request))
+    return problem_response(unavailable, 503, request_id=_request_id(request))
 
 
-def defect(error: Exception, request_id: str) -> JSONResponse:
+def internal_error_response(error: Exception, request_id: str) -> JSONResponse:
     """Log the trace under the request's id, and answer 500 without it."""
-    access_log.defect(error, request_id)
-    return problem(_DEFECT, 500, request_id=request_id)
+    access_log.log_defect(error, request_id)
+    return problem_response(_DEFECT, 500, request_id=request_id)
 
 
 def _findings(error: RequestValidationError) -> list[dict[str, str]]:

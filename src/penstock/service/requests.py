@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, AliasChoices, BaseModel, BeforeValidator, ConfigDict, Field
 
 from penstock import units
-from penstock.clusters.settings import BUILT_IN
+from penstock.clusters.settings import SPARK_INTERNAL
 from penstock.engine.interactive.sessions import IDLE_SECONDS, SessionRequest
 from penstock.engine.tokens import Scope
 from penstock.model import ApplicationSpec, ClusterSize, ProcessSize
@@ -111,7 +111,7 @@ class ApplicationBody(_Body):
 
     def spec(self, usual: ClusterSize, *, idempotency_key: str | None) -> ApplicationSpec:
         """Return the specification; `usual` has the sizes that the body omits."""
-        name = self.name or (self.application.rstrip("/").rpartition("/")[2] or BUILT_IN)
+        name = self.name or (self.application.rstrip("/").rpartition("/")[2] or SPARK_INTERNAL)
         return ApplicationSpec(
             application=self.application,
             size=self.size.with_defaults(usual),

@@ -19,7 +19,7 @@ from penstock.engine.tokens import Scope
 from penstock.model import CORES_PER_CORE, State, promised
 from penstock.model import Application as EngineApplication
 from penstock.model import Reason as EngineReason
-from penstock.service.problems import OurPaths
+from penstock.service.problems import PathRedactor
 
 Moment = Annotated[
     datetime,
@@ -451,7 +451,7 @@ class Context(Protocol):
     """The part of the service that responses are made from."""
 
     engine: Engine
-    paths: OurPaths
+    paths: PathRedactor
 
 
 def application(context: Context, found: EngineApplication) -> ApplicationResponse:

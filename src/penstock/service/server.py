@@ -34,15 +34,15 @@ from penstock.recovery import keep_going
 from penstock.service import access_log
 from penstock.service.app import ByPort, create_app
 from penstock.service.context import NoReports, Reports, Service
-from penstock.service.ibm.configuration import homes_of
-from penstock.service.listening import GRACE_SECONDS, Listening, bound, for_spark_pages, refuse_unsafe
+from penstock.service.ibm.configuration import instances_by_home
+from penstock.service.listening import GRACE_SECONDS, Listening, bind, refuse_unsafe, spark_pages_listening
 from penstock.service.spark_pages import create_spark_app
 from penstock.service.spark_ui import SparkOrigin, checked_url
 
-HEAD_SECONDS = 15.0
+HEADER_TIMEOUT_SECONDS = 15.0
 
 
-class PatientProtocol(H11Protocol):
+class HeaderTimeoutProtocol(H11Protocol):
     """HTTP/1.1 with a timeout for the request head.
 
     uvicorn waits for a head without a limit: a thousand idle sockets would cost an attacker nothing, and the service
@@ -71,7 +71,7 @@ class PatientProtocol(H11Protocol):
         return self.cycle is None or self.cycle.response_complete
 
     def _expect_head(self) -> None:
-        self._deadline = self.loop.call_later(HEAD_SECONDS, self._hang_up)
+        self._deadline = self.loop.call_later(HEADER_TIMEOUT_SECONDS, self._hang_up)
 
     def _forget_deadline(self) -> None:
         if self._deadline is not None:
@@ -107,7 +107,7 @@ def serve(
     browsers see in front of it. `reports` are the lab's runs; none by default.
     """
     checked_retention = checked(retention or Retention())
-    pages = for_spark_pages(listening, spark_ui_port)
+    pages = spark_pages_listening(listening, spark_ui_port)
     origin = SparkOrigin(pages.port, None if spark_ui_url is None else checked_url(spark_ui_url))
     database = Database(home)
     database.require_own_login()
@@ -115,18 +115,18 @@ def serve(
     tokens = TokenStore(database.engine())
     refuse_unsafe(listening, has_tokens=bool(tokens.list()))
     first_token = _ensure_first_token(home, tokens)
-    access_log.open_journal(log_level)
+    access_log.configure_logging(log_level)
     service = Service(home, Engine(home), tokens, checked_retention, origin, reports=reports or NoReports())
     # Before anything listens: only an administrator can mend a key that does not decrypt the database's secrets.
     signing_secret(home, DEFAULT_INSTANCE)
-    registry.adopt(Lakes(home), homes_of(service.engine.queues.instances()))
-    spark_app = create_spark_app(service, journal=access_log.request)
+    registry.adopt_unmarked(Lakes(home), instances_by_home(service.engine.queues.instances()))
+    spark_app = create_spark_app(service, journal=access_log.log_request)
     beside = partial(
         _beside, webhooks=Webhooks(service.engine.outbox, home, AllowedNetworks.from_environment()), spark_app=spark_app
     )
     config = uvicorn.Config(
-        ByPort(create_app(service, journal=access_log.request, beside=beside), {pages.port: spark_app}),
-        http=PatientProtocol,
+        ByPort(create_app(service, journal=access_log.log_request, beside=beside), {pages.port: spark_app}),
+        http=HeaderTimeoutProtocol,
         ws="none",
         log_config=None,
         access_log=False,
@@ -139,7 +139,7 @@ def serve(
         h11_max_incomplete_event_size=_HEAD_BYTES,
         timeout_graceful_shutdown=GRACE_SECONDS,
     )
-    listeners = [bound(listening), bound(pages, port_option="--spark-ui-port")]
+    listeners = [bind(listening), bind(pages, port_option="--spark-ui-port")]
     _announce(home, listening, first_token)
     _Server(config, service.closing).run(sockets=listeners)
 
@@ -172,7 +172,7 @@ async def _beside(service: Service, webhooks: Webhooks, spark_app: FastAPI) -> A
     ]
     for worker in workers:
         worker.start()
-    access_log.event("serving")
+    access_log.log_event("serving")
     try:
         async with spark_app.router.lifespan_context(spark_app):
             yield
@@ -180,7 +180,7 @@ async def _beside(service: Service, webhooks: Webhooks, spark_app: FastAPI) -> A
         service.closing.set()
         for worker in workers:
             await asyncio.to_thread(worker.join, GRACE_SECONDS)
-        access_log.event("ended")
+        access_log.log_event("ended")
 
 
 def _hear(service: Service, loop: asyncio.AbstractEventLoop) -> None:

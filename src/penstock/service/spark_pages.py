@@ -20,20 +20,20 @@ from penstock.errors import Forbidden, NotFound, StateError, Unauthenticated
 from penstock.lake.registry import Lakes
 from penstock.model import Application, State
 from penstock.service import problems
-from penstock.service.access_log import Seen
+from penstock.service.access_log import AnsweredRequest
 from penstock.service.api.applications import visible
-from penstock.service.context import Service, ServiceOf
-from penstock.service.guards import Guard, Limits
+from penstock.service.context import CurrentService, Service
+from penstock.service.guards import Guard, RequestLimits
 from penstock.service.spark_ui import (
-    COOKIE_LASTS,
-    ProxyOf,
+    COOKIE_LIFETIME,
+    CurrentProxy,
     Upstream,
     application_root,
     closing_proxy,
     lake_root,
-    origin_of,
     path_below,
-    segments,
+    path_segments,
+    request_origin,
 )
 
 _OPENING_SECONDS = 20.0
@@ -51,7 +51,10 @@ router = APIRouter(lifespan=closing_proxy)
 
 
 def create_spark_app(
-    service: Service, *, limits: Limits | None = None, journal: Callable[[Seen], None] = lambda _: None
+    service: Service,
+    *,
+    limits: RequestLimits | None = None,
+    journal: Callable[[AnsweredRequest], None] = lambda _: None,
 ) -> FastAPI:
     """Create the application of the pages' port."""
     app = FastAPI(title="Spark's pages", openapi_url=None, docs_url=None, redoc_url=None)
@@ -59,23 +62,23 @@ def create_spark_app(
     problems.install(app)
     app.include_router(router)
 
-    def report(seen: Seen) -> None:
+    def report(seen: AnsweredRequest) -> None:
         service.metrics.count(seen)
         journal(seen)
 
-    app.add_middleware(Guard, limits=limits or Limits(), report=report, under_way=service.under_way)
+    app.add_middleware(Guard, limits=limits or RequestLimits(), report=report, under_way=service.under_way)
     return app
 
 
 @router.get("/enter")
-def enter(ticket: Annotated[str, Query(max_length=100)], request: Request, service: ServiceOf) -> RedirectResponse:
+def enter(ticket: Annotated[str, Query(max_length=100)], request: Request, service: CurrentService) -> RedirectResponse:
     """Exchange the ticket for a cookie, and redirect to the pages."""
     cookie = service.spark_ui.cookie(ticket)
     answer = RedirectResponse(cookie.root, 303)
     answer.set_cookie(
         cookie.name,
         cookie.secret,
-        max_age=int(COOKIE_LASTS.total_seconds()),
+        max_age=int(COOKIE_LIFETIME.total_seconds()),
         path=cookie.root,
         secure=_origin(service, request).startswith("https:"),
         httponly=True,
@@ -86,13 +89,15 @@ def enter(ticket: Annotated[str, Query(max_length=100)], request: Request, servi
 
 
 @router.get("/applications/{application_id}/")
-def application(application_id: str, request: Request, service: ServiceOf) -> RedirectResponse:
+def application(application_id: str, request: Request, service: CurrentService) -> RedirectResponse:
     found = _application(service, request, application_id)
     return RedirectResponse(f"{application_root(found.id)}{'past' if found.state.final else 'ui'}/")
 
 
 @router.get("/applications/{application_id}/ui/{path:path}")
-async def live(application_id: str, path: str, request: Request, *, service: ServiceOf, proxy: ProxyOf) -> Response:
+async def live(
+    application_id: str, path: str, request: Request, *, service: CurrentService, proxy: CurrentProxy
+) -> Response:
     """Show the pages of a running application, and redirect to the history once it has ended.
 
     The first request opens them, which takes a second or two.
@@ -111,7 +116,9 @@ async def live(application_id: str, path: str, request: Request, *, service: Ser
 
 
 @router.get("/applications/{application_id}/past/{path:path}")
-async def past(application_id: str, path: str, request: Request, *, service: ServiceOf, proxy: ProxyOf) -> Response:
+async def past(
+    application_id: str, path: str, request: Request, *, service: CurrentService, proxy: CurrentProxy
+) -> Response:
     """Show the application's pages of its lake's history server, and no other page of that server."""
     _require_looking(path)
     found = await to_thread.run_sync(_application, service, request, application_id)
@@ -125,7 +132,9 @@ async def past(application_id: str, path: str, request: Request, *, service: Ser
 
 
 @router.get("/lakes/{lake}/{path:path}")
-async def lake_history(lake: str, path: str, request: Request, *, service: ServiceOf, proxy: ProxyOf) -> Response:
+async def lake_history(
+    lake: str, path: str, request: Request, *, service: CurrentService, proxy: CurrentProxy
+) -> Response:
     """Show a lake's history server: it has the applications of all instances, so it needs the scope read on all."""
     _require_looking(path)
     caller = await to_thread.run_sync(_caller, service, request, lake_root(lake))
@@ -134,9 +143,9 @@ async def lake_history(lake: str, path: str, request: Request, *, service: Servi
 
 
 async def _from_history(
-    request: Request, service: Service, lake: str | None, prefix: str, *, proxy: ProxyOf
+    request: Request, service: Service, lake: str | None, prefix: str, *, proxy: CurrentProxy
 ) -> StreamingResponse:
-    below = segments(path_below(request.scope["raw_path"], prefix))
+    below = path_segments(path_below(request.scope["raw_path"], prefix))
     # The server looks for new event logs every few seconds only, and this one may be new.
     until = monotonic() + (_NEW_LOG_SECONDS if below[0] == _ONE_APPLICATION else 0)
     while True:
@@ -183,7 +192,7 @@ def _require_looking(path: str) -> None:
 
 def _require_of(spark_application_id: str, below: str) -> None:
     """Raise `NotFound` for a page of the history server that shows other applications."""
-    parts = segments(below)
+    parts = path_segments(below)
     own = (["static"], [_ONE_APPLICATION, spark_application_id], ["api", "v1", "applications", spark_application_id])
     if not any(parts[: len(beginning)] == beginning for beginning in own):
         raise NotFound("This page belongs to another application", fix="open the other application from the console")
@@ -218,4 +227,4 @@ def _past(service: Service, lake: str | None, prefix: str) -> Upstream:
 
 def _origin(service: Service, request: Request) -> str:
     """Return the pages' origin for the visitor's browser."""
-    return service.spark_origin.url or origin_of(request.url.scheme, request.headers.get("host", ""))
+    return service.spark_origin.url or request_origin(request.url.scheme, request.headers.get("host", ""))

@@ -28,7 +28,7 @@ from starlette.background import BackgroundTask
 from penstock.engine.tokens import Caller, PageGrant, grant_digest
 from penstock.errors import InvalidInput, ServiceError, Unauthenticated
 from penstock.service import auth
-from penstock.service.auth import PassStore, caller_of
+from penstock.service.auth import PassStore, grant_caller
 
 _TO_SPARK = ("accept", "accept-encoding", "accept-language", "if-none-match", "if-modified-since", "range")
 _FROM_SPARK = (
@@ -83,7 +83,7 @@ def content_policy(origin: str, prefix: str) -> str:
     )
 
 
-def origin_of(scheme: str, host: str) -> str:
+def request_origin(scheme: str, host: str) -> str:
     """Return the service's origin for the visitor's browser.
 
     Raises `InvalidInput` for a malformed host: it goes into response headers.
@@ -102,7 +102,7 @@ def path_below(raw_path: bytes, prefix: str) -> str:
     return below
 
 
-def location(value: str, upstream: Upstream) -> str | None:
+def confined_location(value: str, upstream: Upstream) -> str | None:
     """Return Spark's redirection as one within the prefix; None for one that leads out of it.
 
     Browsers ignore the paths of a content security policy after a redirection: with “..” in it, a page could fetch the
@@ -116,14 +116,14 @@ def location(value: str, upstream: Upstream) -> str | None:
     return f"{path}?{target.query}" if target.query else path
 
 
-def segments(path: str) -> list[str]:
+def path_segments(path: str) -> list[str]:
     """Split a path as Spark's server does: decoded, and each part without its parameters after a semicolon."""
     return [part.partition(";")[0] for part in unquote(path).replace("\\", "/").removeprefix("/").split("/")]
 
 
 def _climbs(path: str) -> bool:
     """Return whether a browser or a server may read a part of the path as the parent directory."""
-    return ".." in segments(path)
+    return ".." in path_segments(path)
 
 
 class Proxy:
@@ -161,7 +161,7 @@ class Proxy:
                 "Spark's web interface does not answer", why=type(error).__name__, fix="try again in a moment"
             ) from error
         shown = _chosen(answer.headers, _FROM_SPARK)
-        if (moved := answer.headers.get("location")) and (within := location(moved, upstream)):
+        if (moved := answer.headers.get("location")) and (within := confined_location(moved, upstream)):
             shown["location"] = within
         shown["content-security-policy"] = content_policy(origin, upstream.prefix)
         shown["x-content-type-options"] = "nosniff"
@@ -209,24 +209,24 @@ def _proxy(request: Request) -> Proxy:
     return made
 
 
-ProxyOf = Annotated[Proxy, Depends(_proxy)]
+CurrentProxy = Annotated[Proxy, Depends(_proxy)]
 """The application's proxy, created at its first use."""
 
 
-TICKET_LASTS = timedelta(minutes=1)
-COOKIE_LASTS = timedelta(hours=1)
+TICKET_LIFETIME = timedelta(minutes=1)
+COOKIE_LIFETIME = timedelta(hours=1)
 COOKIE = "penstock_spark_"
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 
 
 @dataclass(frozen=True)
-class Ticket:
+class SparkTicket:
     secret: str
     ends_at: datetime
 
 
 @dataclass(frozen=True)
-class Cookie:
+class SparkCookie:
     """A cookie for the pages below the path `root`."""
 
     name: str
@@ -241,14 +241,14 @@ class SparkUi:
         self._store = store
         self._clock = clock
 
-    def ticket(self, caller: Caller, root: str) -> Ticket:
+    def ticket(self, caller: Caller, root: str) -> SparkTicket:
         """Issue a ticket for the pages below `root`, after the caller's right to see them was checked."""
         added = PageGrant(
-            root, caller.token_id, self._store.get(caller.token_id).secret_hash, self._clock() + TICKET_LASTS
+            root, caller.token_id, self._store.get(caller.token_id).secret_hash, self._clock() + TICKET_LIFETIME
         )
-        return Ticket(self._add("ticket", added), added.ends_at)
+        return SparkTicket(self._add("ticket", added), added.ends_at)
 
-    def cookie(self, ticket: str) -> Cookie:
+    def cookie(self, ticket: str) -> SparkCookie:
         """Exchange a ticket, which is void afterwards, for a cookie. Raises `Unauthenticated`."""
         taken = self._store.take_pass(grant_digest("ticket", ticket))
         if taken is None or self._caller(taken) is None:
@@ -257,8 +257,8 @@ class SparkUi:
                 why="a link opens Spark's pages once, within a minute, while the token that requested it is valid",
                 fix="open the pages from the console again, or request another link: POST /v1/applications/ID/ui",
             )
-        renewed = PageGrant(taken.root, taken.token_id, taken.token_hash, self._clock() + COOKIE_LASTS)
-        return Cookie(cookie_name(taken.root), self._add("cookie", renewed), taken.root)
+        renewed = PageGrant(taken.root, taken.token_id, taken.token_hash, self._clock() + COOKIE_LIFETIME)
+        return SparkCookie(cookie_name(taken.root), self._add("cookie", renewed), taken.root)
 
     def caller(self, root: str, cookies: Mapping[str, str]) -> Caller:
         """Return the caller whom the request's cookies let see the pages below `root`. Raises `Unauthenticated`.
@@ -281,7 +281,7 @@ class SparkUi:
         return secret
 
     def _caller(self, found: PageGrant) -> Caller | None:
-        return caller_of(found, self._store.get, at=self._clock())
+        return grant_caller(found, self._store.get, at=self._clock())
 
 
 @dataclass(frozen=True)
@@ -297,7 +297,7 @@ class SparkOrigin:
         Raises `InvalidInput` for a malformed host, and `ServiceError` where both are one origin: the pages could read
         the console's token.
         """
-        console = origin_of(scheme, host)
+        console = request_origin(scheme, host)
         found = self.url or f"{scheme}://{_without_port(host)}:{self.port}"
         if _compared(found) == _compared(console):
             raise ServiceError(
@@ -313,7 +313,7 @@ def checked_url(text: str) -> str:
     scheme, _, host = text.rstrip("/").partition("://")
     try:
         if scheme in _DEFAULT_PORTS and urlsplit(text).port != 0:
-            return origin_of(scheme, host)
+            return request_origin(scheme, host)
     except (ValueError, InvalidInput):
         pass
     raise InvalidInput(

@@ -104,7 +104,7 @@ class _Listener:
         return encoded
 
 
-class Feed:
+class EventFeed:
     """The feed of events of one event loop. It reads the engine only while there are listeners."""
 
     def __init__(self, source: EventSource, *, closing: Callable[[], bool]) -> None:
@@ -244,7 +244,7 @@ _MOST_QUEUED = 200
 """The items in a `queue` event: more than a page shows, less than would slow it down."""
 
 
-class Happenings:
+class EngineEvents:
     """The engine as the source of a feed."""
 
     def __init__(self, service: responses.Context) -> None:
@@ -278,7 +278,7 @@ _LOOK_AGAIN_SECONDS = 5.0
 """A notification can be missed while the database is down; no request waits longer than this for it."""
 
 
-class News:
+class ChangeNotifier:
     """Notifications for waiting requests of one event loop. `get` reads an application; it may block."""
 
     def __init__(self, get: Callable[[str], Application], *, closing: threading.Event) -> None:
@@ -342,7 +342,7 @@ class LogSource(Protocol):
         """Return whether the log has its final length."""
 
 
-class Tails:
+class LogTailing:
     """The followed logs of one event loop."""
 
     def __init__(self, source: LogSource, *, closing: Callable[[], bool]) -> None:
@@ -489,7 +489,7 @@ class _Tail:
         self._changed = asyncio.Event()
 
 
-MOST_LINES = 10_000
+MOST_TAIL_LINES = 10_000
 _MOST_BYTES = 4 << 20
 
 

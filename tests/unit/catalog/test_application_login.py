@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.catalog.connection import CATALOG_VARIABLE, VARIABLE
+from penstock.catalog.connection import CATALOG_VARIABLE, DATABASE_VARIABLE
 from penstock.catalog.database import SHARED_LOGIN, Database, DatabaseStatus
 from penstock.doctor import Examination
 from penstock.engine.engine import Engine
@@ -23,7 +23,7 @@ ITS_OWN = "postgresql://applications:theirs@db.example:5432/"
 
 @pytest.fixture
 def database(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Database:
-    for variable, value in zip((VARIABLE, CATALOG_VARIABLE), request.param, strict=True):
+    for variable, value in zip((DATABASE_VARIABLE, CATALOG_VARIABLE), request.param, strict=True):
         monkeypatch.delenv(variable, raising=False)
         if value:
             monkeypatch.setenv(variable, value)

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from penstock.catalog.connection import VARIABLE
-from penstock.catalog.secrets import KEY_VARIABLE, Sealer, secret_store
+from penstock.catalog.connection import DATABASE_VARIABLE
+from penstock.catalog.secrets import KEY_FILE_VARIABLE, Sealer, secret_store
 from penstock.errors import InvalidInput, StateError
 from penstock.home import Home
 
@@ -60,7 +60,7 @@ def test_what_is_no_key_is_refused_and_not_repeated(tmp_path: Path, content: str
     file = tmp_path / "key"
     if content is not None:
         file.write_text(content)
-    with pytest.raises(InvalidInput, match=KEY_VARIABLE) as refused:
+    with pytest.raises(InvalidInput, match=KEY_FILE_VARIABLE) as refused:
         Sealer.of_file(file)
     assert "s3cret" not in str(refused.value)
 
@@ -73,6 +73,6 @@ def test_what_is_no_key_is_refused_and_not_repeated(tmp_path: Path, content: str
 def test_secrets_leave_the_state_directory_only_sealed_and_for_an_external_database(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, key: bool, database: bool, shared: bool
 ) -> None:
-    for name, wanted in ((KEY_VARIABLE, key), (VARIABLE, database)):
+    for name, wanted in ((KEY_FILE_VARIABLE, key), (DATABASE_VARIABLE, database)):
         monkeypatch.setenv(name, "/somewhere") if wanted else monkeypatch.delenv(name, raising=False)
     assert (secret_store(Home(tmp_path)) is not None) is shared

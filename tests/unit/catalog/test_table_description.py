@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.sql import types as spark
 
-from penstock.catalog.tables import Column, Table, matches, sql_type
+from penstock.catalog.tables import Column, Table, matches_table, sql_type
 
 atoms = st.sampled_from(
     [
@@ -57,7 +57,7 @@ def test_a_type_reads_as_spark_itself_writes_it(kind: spark.DataType) -> None:
     ],
 )
 def test_a_pattern_means_a_table_in_any_database_unless_it_names_one(pattern: str | None, *, found: bool) -> None:
-    assert matches(pattern, "tpcds_sf1", "store_sales") is found
+    assert matches_table(pattern, "tpcds_sf1", "store_sales") is found
 
 
 def table(*columns: Column, rows: int | None = None, size: int | None = None) -> Table:

@@ -10,11 +10,11 @@ from typer.testing import CliRunner
 
 from penstock.cli.lake.lakes import app
 from penstock.lake.ceph import status
-from penstock.lake.ceph.status import Status
+from penstock.lake.ceph.status import CephStatus
 
 
 def told(monkeypatch: pytest.MonkeyPatch, devices: dict[str, Path], *arguments: str) -> str:
-    seen = Status(
+    seen = CephStatus(
         state="down",
         endpoints=("http://127.0.0.1:1",),
         directory=Path("/home/you/ceph"),
@@ -24,7 +24,7 @@ def told(monkeypatch: pytest.MonkeyPatch, devices: dict[str, Path], *arguments: 
         cluster=None,
         silence="it does not run",
     )
-    monkeypatch.setattr(status, "look", lambda ceph: seen)
+    monkeypatch.setattr(status, "read_status", lambda ceph: seen)
     return CliRunner().invoke(app, ["ceph", "status", *arguments]).output
 
 

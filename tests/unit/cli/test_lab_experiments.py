@@ -18,7 +18,7 @@ from penstock.home import Home
 from penstock.lab import labfile
 from penstock.lab.records import Description, Recorder
 from penstock.lab.workloads import blocks
-from penstock.lab.workloads.registry import FileWorkloads, restored
+from penstock.lab.workloads.registry import FileWorkloads, restore_suite
 from penstock.lab.workloads.tpcds import Tpcds
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
@@ -39,7 +39,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Home:
 @pytest.fixture(autouse=True)
 def with_fio(monkeypatch: pytest.MonkeyPatch) -> None:
     """As on a machine that can measure everything: a file that asks for fio is refused where there is none."""
-    monkeypatch.setattr(blocks, "program", lambda: "fio")
+    monkeypatch.setattr(blocks, "fio_path", lambda: "fio")
 
 
 def test_the_example_is_a_file_that_can_be_measured(
@@ -64,13 +64,13 @@ def test_what_the_example_shows_as_comments_is_right_too() -> None:
     arms, each, choices, several = (re.sub("^# ", "", block, flags=re.MULTILINE) for block in blocks)
     usual = admission.usual_size(machine.capacity())
     for text in (f"workload: tpcds\n{arms}", f"workload: tpcds\n{each}{choices}", several):
-        assert labfile.experiments(formats.parse(text, "example"), FileWorkloads(), lambda _: usual)
+        assert labfile.parse_experiments(formats.parse(text, "example"), FileWorkloads(), lambda _: usual)
 
 
 @pytest.mark.parametrize("file", sorted(EXAMPLES.glob("*.yaml")), ids=lambda file: str(file.name))
 def test_every_example_beside_the_sources_can_be_measured(file: Path) -> None:
     entry = formats.read(file, fix="")
-    assert labfile.experiments(entry, FileWorkloads(), lambda _: admission.usual_size(machine.capacity()))
+    assert labfile.parse_experiments(entry, FileWorkloads(), lambda _: admission.usual_size(machine.capacity()))
 
 
 def test_options_in_a_file_mean_what_they_mean_on_the_command_line() -> None:
@@ -85,7 +85,7 @@ def test_options_in_a_file_mean_what_they_mean_on_the_command_line() -> None:
 def test_every_workload_can_be_described_by_a_file_and_gone_on_with_from_its_records(workload: str) -> None:
     made = FileWorkloads().suite(workload, {})
     assert made.workload == workload
-    assert restored(workload, json.loads(json.dumps(made.options()))) == made
+    assert restore_suite(workload, json.loads(json.dumps(made.options()))) == made
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from penstock.clusters import choice
 from penstock.engine.policy import admission
 from penstock.errors import ClusterError, InvalidInput
 from penstock.home import Home
-from penstock.lab.experiment import Arm, Plan
+from penstock.lab.experiment import Arm, MeasurementPlan
 from penstock.lab.records import Description, Run
 from penstock.model import Capacity
 
@@ -98,7 +98,7 @@ def test_what_cannot_be_priced_is_said(arguments: list[str], says: str) -> None:
     assert says in str(found.exception)
 
 
-def measured(arms: Sequence[Arm], plan: Plan) -> list[Run]:
+def measured(arms: Sequence[Arm], plan: MeasurementPlan) -> list[Run]:
     """Runs of these arms that took 40, 25, … seconds, as a runner would have recorded them."""
     found = []
     for arm, seconds in zip(arms, (40, 25, 18), strict=True):
@@ -120,9 +120,9 @@ def measured(arms: Sequence[Arm], plan: Plan) -> list[Run]:
 
 
 def test_every_size_is_an_arm_and_the_curve_is_shown(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    asked: list[tuple[list[Arm], Plan]] = []
+    asked: list[tuple[list[Arm], MeasurementPlan]] = []
 
-    def run_arms(arms: Sequence[Arm], plan: Plan) -> list[Run]:
+    def run_arms(arms: Sequence[Arm], plan: MeasurementPlan) -> list[Run]:
         asked.append((list(arms), plan))
         return measured(arms, plan)
 

@@ -58,9 +58,9 @@ def test_a_recorded_end_needs_no_keeper(home: Home) -> None:
 
 
 def test_a_process_belongs_to_an_application_by_what_it_inherited() -> None:
-    assert shim.members("app-nobody's") == []
-    assert shim.started(os.getpid()) > 0
-    assert shim.started(2**22 + 1) == -1
+    assert shim.application_processes("app-nobody's") == []
+    assert shim.start_ticks(os.getpid()) > 0
+    assert shim.start_ticks(2**22 + 1) == -1
 
 
 def test_exit_codes_are_those_of_a_shell() -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from penstock.clusters import machine
-from penstock.clusters.machine import Chosen, Tier
+from penstock.clusters.machine import Tier, TierBudgets
 from penstock.errors import InvalidInput, StateError
 from penstock.home import Home
 from penstock.profiles.s3a import CACHE_PREFIX
@@ -87,15 +87,15 @@ def test_two_homes_never_share_a_tier(home: Home) -> None:
 
 
 def test_memory_given_to_the_cache_is_promised_to_nobody_else(home: Home) -> None:
-    machine.choose_budgets(home, Chosen(memory_bytes=0))
+    machine.configure_budgets(home, TierBudgets(memory_bytes=0))
     without = machine.capacity(home).memory_bytes
-    machine.choose_budgets(home, Chosen(memory_bytes=100 << 20))
+    machine.configure_budgets(home, TierBudgets(memory_bytes=100 << 20))
     assert machine.capacity(home).memory_bytes == without - (100 << 20)
 
 
 def test_a_cache_that_leaves_applications_too_little_is_refused() -> None:
     with pytest.raises(InvalidInput, match="too large") as raised:
-        machine.require_room(Chosen(memory_bytes=1 << 50))
+        machine.require_room(TierBudgets(memory_bytes=1 << 50))
     assert "--memory" in raised.value.fix
 
 
@@ -103,7 +103,7 @@ def test_the_table_tells_what_a_tier_holds_and_damage_tells_nothing(home: Home) 
     memory, _ = machine.tiers(home, GIB)
     kept(memory, used=12288, pages=3, evictions=7)
     found, _ = machine.tiers(home, GIB)
-    assert found.contents == machine.Contents(used_bytes=12288, pages=3, evictions=7)
+    assert found.contents == machine.TierContents(used_bytes=12288, pages=3, evictions=7)
     (memory.directory / "v1" / "table").write_bytes(b"short")
     assert machine.tiers(home, GIB)[0].contents is None
 

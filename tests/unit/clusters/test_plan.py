@@ -29,7 +29,7 @@ def planned(monkeypatch: pytest.MonkeyPatch) -> dict[str, object]:
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "the submitter's own")
     wanted = launch(arguments=('x "y"', ""), jars=("/j/a,b.jar", "s3a://lake/c.jar"))
     try:
-        return plan.processes(DIRECTORY, wanted, plan.settings(DIRECTORY, wanted), archives=Path("/nowhere"))
+        return plan.shim_plan(DIRECTORY, wanted, plan.settings(DIRECTORY, wanted), archives=Path("/nowhere"))
     except MissingRequirement as missing:
         pytest.skip(missing.problem)
 

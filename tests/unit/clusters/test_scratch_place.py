@@ -12,7 +12,7 @@ from penstock.clusters.local import LocalBackend
 from penstock.errors import MissingRequirement
 from penstock.home import Home
 from penstock.model import ApplicationSpec, ClusterSize, ProcessSize
-from penstock.profiles.base import DISK
+from penstock.profiles.base import SCRATCH_DISK
 
 SIZE = ClusterSize(ProcessSize(1, 1 << 30), ProcessSize(1, 1 << 30), 1)
 
@@ -26,7 +26,7 @@ def backend(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> LocalBackend:
 
 def launch(backend: LocalBackend, disk: str) -> None:
     try:
-        backend.launch(Launch("app-1", ApplicationSpec("/a.py", SIZE, "a"), {DISK: disk} if disk else {}))
+        backend.launch(Launch("app-1", ApplicationSpec("/a.py", SIZE, "a"), {SCRATCH_DISK: disk} if disk else {}))
     except MissingRequirement as missing:
         if "Scratch" in missing.problem:
             raise
@@ -57,4 +57,4 @@ def test_without_the_setting_it_is_in_the_home(tmp_path: Path, backend: LocalBac
 def test_a_place_that_cannot_be_is_refused_with_the_setting(tmp_path: Path, backend: LocalBackend, disk: str) -> None:
     with pytest.raises(MissingRequirement, match="Scratch cannot be in") as refused:
         launch(backend, disk.format(tmp=tmp_path))
-    assert DISK in refused.value.why
+    assert SCRATCH_DISK in refused.value.why

@@ -10,7 +10,7 @@ import pytest
 from penstock import doctor
 from penstock.engine.tokens import Scope, Token
 from penstock.errors import MissingRequirement
-from penstock.lake.check import Judgement, Outcome
+from penstock.lake.check import Outcome, Verdict
 from penstock.model import Capacity
 
 NOW = datetime(2026, 11, 21, tzinfo=timezone.utc)
@@ -23,7 +23,7 @@ def token(name: str, expires_in: timedelta | None = None, scope: Scope = Scope.R
 
 def test_an_error_is_told_as_a_command_would_tell_it() -> None:
     found = doctor.failed(MissingRequirement("Java is not installed", why="Spark runs on it", fix="install it"))
-    assert found == Judgement(Outcome.FAILED, "Java is not installed: Spark runs on it", "install it")
+    assert found == Verdict(Outcome.FAILED, "Java is not installed: Spark runs on it", "install it")
 
 
 def test_a_machine_too_small_for_the_usual_application_is_said_to_be() -> None:

@@ -17,7 +17,7 @@ from penstock.engine import artifacts
 from penstock.engine.artifacts import Archive, store_artifacts
 from penstock.errors import NotFound
 from penstock.home import Home
-from penstock.lake.model import EVENT_LOGS, Lake, ObjectInfo, ObjectStore, artifact_key, artifact_name, of_attempt
+from penstock.lake.model import EVENT_LOGS, Lake, ObjectInfo, ObjectStore, artifact_key, artifact_name, attempt_prefix
 
 ID = "app-20261121-rsprnsjxn"
 _part = st.text("abcz019._-", min_size=1, max_size=12)
@@ -118,7 +118,7 @@ def test_what_a_cluster_kept_itself_is_set_aside_for_the_next_attempt(tmp_path: 
     (tmp_path / "summary.json").write_text("{}")
     lake = Lake("l", ("http://here",), "bucket", "environment")
     opened = (lake, cast(ObjectStore, store))
-    store_artifacts(lambda: opened, Home(tmp_path / "home"), ID, tmp_path, within=of_attempt(2))
+    store_artifacts(lambda: opened, Home(tmp_path / "home"), ID, tmp_path, within=attempt_prefix(2))
     assert {artifact_name(ID, place) for place in store.content} == {
         "attempts/1/driver.log",
         "attempts/2/driver.log",

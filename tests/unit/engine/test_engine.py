@@ -39,7 +39,7 @@ def test_a_submission_cannot_name_a_lake_of_another_queues_keys(tmp_path: Path) 
     home.create()
     keys = Credentials("access", "secret")
     shared = Lakes(home).add(Lake("archive", ("https://s3.example.com",), "bucket", "environment"))
-    theirs = Lakes(home).add(registry.scoped(shared, keys, "theirs"), keys)
+    theirs = Lakes(home).add(registry.credential_scoped(shared, keys, "theirs"), keys)
     program = tmp_path / "a.py"
     program.touch()
     for submit in (Engine(home).submit, Engine(home).enqueue):

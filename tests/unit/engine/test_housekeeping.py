@@ -91,7 +91,7 @@ def test_uploads_no_application_names_are_removed_from_every_lake_that_answers(e
 
 def test_a_lake_for_keys_is_forgotten_with_them_when_two_looks_found_nobody_who_uses_it(engine: FakeEngine) -> None:
     lakes = Lakes(engine.home)
-    made = lakes.add(registry.scoped(ARCHIVE, KEYS, "a"), KEYS)
+    made = lakes.add(registry.credential_scoped(ARCHIVE, KEYS, "a"), KEYS)
     keeping = housekeeping(engine)
     engine.used = {made.name}
     assert [keeping.sweep_lakes() for _ in range(3)] == [[], [], []]
@@ -106,7 +106,7 @@ def test_a_lake_for_keys_is_forgotten_with_them_when_two_looks_found_nobody_who_
 
 def test_a_lake_that_is_used_between_the_look_and_the_removal_is_kept(engine: FakeEngine) -> None:
     lakes = Lakes(engine.home)
-    made = lakes.add(registry.scoped(ARCHIVE, KEYS, "a"), KEYS)
+    made = lakes.add(registry.credential_scoped(ARCHIVE, KEYS, "a"), KEYS)
     keeping = housekeeping(engine)
     keeping.sweep_lakes()
     looks = iter([set[str](), {made.name}, {made.name}])
@@ -117,7 +117,7 @@ def test_a_lake_that_is_used_between_the_look_and_the_removal_is_kept(engine: Fa
 
 def test_what_its_applications_left_is_found_in_the_original_as_long_as_the_records_name_it(engine: FakeEngine) -> None:
     lakes = Lakes(engine.home)
-    made = lakes.add(registry.scoped(ARCHIVE, KEYS, "a"), KEYS)
+    made = lakes.add(registry.credential_scoped(ARCHIVE, KEYS, "a"), KEYS)
     assert lakes.kept_in(made.name) == made.name
     keeping = housekeeping(engine)
     engine.ever = {made.name}

@@ -29,7 +29,7 @@ def lakes(tmp_path: Path) -> Lakes:
 
 @pytest.mark.parametrize("name", ["archive", "a.b", "x" * 46, "x" * 63])
 def test_the_name_is_a_lakes_and_tells_nothing_of_the_keys(name: str) -> None:
-    made = registry.scoped(lake(name), KEYS, "team")
+    made = registry.credential_scoped(lake(name), KEYS, "team")
     assert len(made.name) <= 63
     assert made.scope == CredentialScope(name, "team")
     assert "access" not in made.name
@@ -37,14 +37,14 @@ def test_the_name_is_a_lakes_and_tells_nothing_of_the_keys(name: str) -> None:
 
 def test_each_queue_and_each_pair_of_keys_has_its_own() -> None:
     def named(secret: str, queue: str) -> str:
-        return registry.scoped(lake("a"), Credentials("k", secret), queue).name
+        return registry.credential_scoped(lake("a"), Credentials("k", secret), queue).name
 
     assert len({named("one", "q"), named("two", "q"), named("one", "r"), named("one", "q")}) == 3
 
 
 def test_its_record_says_what_it_is_across_a_restart(lakes: Lakes) -> None:
     lakes.add(lake("archive"), KEYS)
-    made = lakes.add(registry.scoped(lake("archive"), Credentials("theirs", "secret"), "team"), KEYS)
+    made = lakes.add(registry.credential_scoped(lake("archive"), Credentials("theirs", "secret"), "team"), KEYS)
     assert lakes.get(made.name).scope == CredentialScope("archive", "team")
     assert [shared.name for shared in lakes.shared()] == ["archive"]
 
@@ -63,13 +63,13 @@ def test_what_an_earlier_release_made_is_known_by_its_keys(
     lakes: Lakes, queues: set[str], scope: CredentialScope | None
 ) -> None:
     old = lakes.add(of_an_earlier_release(KEYS), KEYS)
-    assert registry.adopt(lakes, {old.name: queues}) == ([old.name] if scope else [])
+    assert registry.adopt_unmarked(lakes, {old.name: queues}) == ([old.name] if scope else [])
     assert lakes.get(old.name) == replace(old, scope=scope)
     assert lakes.credentials_of(old) == KEYS
-    assert registry.adopt(lakes, {old.name: queues}) == []
+    assert registry.adopt_unmarked(lakes, {old.name: queues}) == []
 
 
 def test_a_users_lake_that_has_such_a_name_stays_the_users(lakes: Lakes) -> None:
     own = lakes.add(lake("x.0123456789abcdef"), KEYS)
-    assert registry.adopt(lakes, {}) == []
+    assert registry.adopt_unmarked(lakes, {}) == []
     assert lakes.shared() == [own]

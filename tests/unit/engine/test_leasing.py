@@ -16,7 +16,7 @@ from penstock.errors import LakeError, PenstockError
 from penstock.home import Home
 from penstock.lake.model import Credentials, Lake, Sts
 from penstock.lake.registry import Lakes
-from penstock.lake.settings import lease_in, private_credentials_file
+from penstock.lake.settings import parse_lease, private_credentials_file
 from penstock.lake.sts import Lease
 from penstock.model import State
 from tests.unit.engine.engine_making import application, spec
@@ -108,7 +108,7 @@ class World:
         )
 
     def keys(self) -> list[str]:
-        return [lease.credentials.access_key for text in self.written if (lease := lease_in(text))]
+        return [lease.credentials.access_key for text in self.written if (lease := parse_lease(text))]
 
 
 def within(holds: Callable[[], object], seconds: float = 60) -> None:
@@ -201,7 +201,7 @@ def test_whoever_takes_over_goes_on_from_what_the_cluster_holds(home: Home, monk
     beside = renewing_credentials(home, cast(ClusterBackend, files))
     with beside(application(State.RUNNING, spec=spec(lake="sales")), lambda _: None):
         within(lambda: "AKOLD" not in (files.content or ""))
-    renewed = lease_in(files.content or "")
+    renewed = parse_lease(files.content or "")
     assert renewed is not None
     assert renewed.credentials.access_key == "AK1"
 

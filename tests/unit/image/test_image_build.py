@@ -73,14 +73,14 @@ def packed(root: Path, to: Path) -> Path:
     return to
 
 
-def built(to: Path, base: Path | None, steps: list[str] | None = None) -> build.Built:
+def built(to: Path, base: Path | None, steps: list[str] | None = None) -> build.BuiltImage:
     def report(step: str, size: int, seconds: float) -> None:
         assert size > 0
         assert seconds >= 0
         if steps is not None:
             steps.append(step)
 
-    return build.build(to, oci.name("penstock:1"), base, report)
+    return build.build(to, oci.parse_name("penstock:1"), base, report)
 
 
 def documents(archive: Path) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
@@ -219,7 +219,7 @@ def test_nothing_is_left_behind_where_it_fails(tmp_path: Path) -> None:
 
 def test_without_a_base_one_is_made_of_debian_s_packages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     root = a_root(tmp_path / "root")
-    monkeypatch.setattr(base, "make", lambda python, to, *, at: packed(root, to))
+    monkeypatch.setattr(base, "make_debian_root", lambda python, to, *, at: packed(root, to))
     steps: list[str] = []
     built(tmp_path / "a.tar", None, steps)
     assert [one.split()[0] for one in steps] == ["root", "layer", "layer", "layer", "layer", "archive"]
@@ -228,10 +228,10 @@ def test_without_a_base_one_is_made_of_debian_s_packages(tmp_path: Path, monkeyp
 def test_without_mmdebstrap_it_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(MissingRequirement) as refused:
-        base.make("3.11", tmp_path / "root.tar", at=0)
+        base.make_debian_root("3.11", tmp_path / "root.tar", at=0)
     assert "apt-get install" in refused.value.fix
     with pytest.raises(MissingRequirement, match=r"No release of Debian has Python 3\.99"):
-        base.make("3.99", tmp_path / "root.tar", at=0)
+        base.make_debian_root("3.99", tmp_path / "root.tar", at=0)
 
 
 def test_a_base_that_cannot_be_made_says_why_and_how_to_see_more(
@@ -244,7 +244,7 @@ def test_a_base_that_cannot_be_made_says_why_and_how_to_see_more(
         tool.chmod(0o755)
         monkeypatch.setattr(base, "_SECONDS", 0.5)
         with pytest.raises(MissingRequirement) as refused:
-            base.make("3.11", tmp_path / "root.tar", at=0)
+            base.make_debian_root("3.11", tmp_path / "root.tar", at=0)
         assert reason in refused.value.why
         assert "mmdebstrap --quiet" in refused.value.fix
 

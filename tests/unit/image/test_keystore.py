@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import struct
 
-from penstock.image.contents import normalized_keystore
+from penstock.image.contents import normalize_keystore
 
 
 def store(*made_at_ms: int, tag: int = 2) -> bytes:
@@ -19,12 +19,12 @@ def store(*made_at_ms: int, tag: int = 2) -> bytes:
 
 def test_two_of_other_times_become_the_same_and_java_takes_it() -> None:
     assert (
-        normalized_keystore(store(1, 2), 1767225600)
-        == normalized_keystore(store(3, 4), 1767225600)
+        normalize_keystore(store(1, 2), 1767225600)
+        == normalize_keystore(store(3, 4), 1767225600)
         == store(*[1767225600000] * 2)
     )
 
 
 def test_what_is_no_such_file_stays_as_it_is() -> None:
     for other in (b"", b"short", b"\x30\x82" + bytes(100), store(1, tag=1)):
-        assert normalized_keystore(other, 5) == other
+        assert normalize_keystore(other, 5) == other

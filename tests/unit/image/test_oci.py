@@ -26,7 +26,7 @@ def test_the_specification_s_schemas_take_every_document() -> None:
     blob, _ = oci.document(manifest, oci.MANIFEST)
     validator("config").validate(configuration())
     validator("image-manifest").validate(manifest)
-    validator("image-index").validate(oci.index(blob, oci.name("penstock:1"), "amd64"))
+    validator("image-index").validate(oci.index(blob, oci.parse_name("penstock:1"), "amd64"))
     validator("image-layout").validate(oci.LAYOUT)
 
 
@@ -79,16 +79,16 @@ def test_a_document_s_digest_does_not_depend_on_the_order_of_its_keys() -> None:
     ],
 )
 def test_a_name_means_what_it_means_to_container_engines(given: str, meant: str) -> None:
-    assert oci.name(given).full == meant
+    assert oci.parse_name(given).full == meant
 
 
 @pytest.mark.parametrize("text", ["penstock", "Penstock:1", "penstock:", "a b:1", "penstock:1\n", "x/:1", ":1"])
 def test_a_name_without_a_tag_or_with_letters_no_registry_takes_is_refused(text: str) -> None:
     with pytest.raises(InvalidInput, match="cannot be the name of an image"):
-        oci.name(text)
+        oci.parse_name(text)
 
 
 def test_older_docker_reads_the_same_files() -> None:
     config, _ = oci.document(configuration(), oci.CONFIG)
-    found = json.loads(oci.document(oci.docker_manifest(config, [LAYER.blob], oci.name("penstock:1")), "")[1])
+    found = json.loads(oci.document(oci.docker_manifest(config, [LAYER.blob], oci.parse_name("penstock:1")), "")[1])
     assert found == [{"Config": config.path, "RepoTags": ["penstock:1"], "Layers": [LAYER.blob.path]}]

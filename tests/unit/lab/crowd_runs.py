@@ -50,7 +50,7 @@ def streams(
     failing: str = "",
 ) -> Run:
     """Return a run. `seconds` are those of a query alone and together; user 2's answer to query `wrong` differs."""
-    drawn = concurrency.draw(count, queries, 1)
+    drawn = concurrency.draw_users(count, queries, 1)
     samples = phase("alone", drawn[:1], seconds[0], noise=noise, failing=failing) if alone else []
     samples += phase("together", drawn, seconds[1], noise=noise, failing=failing)
     for query in queries:

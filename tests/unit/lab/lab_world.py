@@ -9,8 +9,8 @@ from typing import ClassVar
 from penstock.errors import ClusterError, InvalidInput
 from penstock.home import Home
 from penstock.lab import runner
-from penstock.lab.environment import Bench
-from penstock.lab.experiment import Arm, Experiment, Plan
+from penstock.lab.environment import Environment
+from penstock.lab.experiment import Arm, Experiment, MeasurementPlan
 from penstock.lab.records import Run
 from penstock.lab.session import Session
 from penstock.lab.workloads.base import Suite
@@ -46,10 +46,10 @@ class Lab:
     during_session: Callable[[Session], object] = lambda _: None
     """Called during a repetition, with its session."""
 
-    def measure(self, letters: str, plan: Plan) -> list[Run]:
+    def measure(self, letters: str, plan: MeasurementPlan) -> list[Run]:
         return runner.measure(self.open_bench, self.arms(letters), plan, self.listener)
 
-    def measure_all(self, *letters: str, plan: Plan) -> list[list[Run]]:
+    def measure_all(self, *letters: str, plan: MeasurementPlan) -> list[list[Run]]:
         """Measure an experiment for each group of letters."""
         experiments = [Experiment(self.arms(group), plan) for group in letters]
         return runner.measure_all(self.open_bench, experiments, self.listener)
@@ -60,10 +60,10 @@ class Lab:
     def arms(self, letters: str, *, bytes_needed: int = 0) -> list[Arm]:
         return [Arm(letter, Noted(letter, bytes_needed), SIZE) for letter in letters]
 
-    def open_bench(self, _: str | None) -> Bench:
+    def open_bench(self, _: str | None) -> Environment:
         lake = Lake("test", self.endpoints, "bucket", "environment", kind=self.lake_kind)
         self.home.create()
-        return Bench(self.home, lake, self.store, self.engine)  # type: ignore[arg-type]
+        return Environment(self.home, lake, self.store, self.engine)  # type: ignore[arg-type]
 
 
 @dataclass(frozen=True)

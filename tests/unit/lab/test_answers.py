@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.lab.answers import Answer, OrderedAnswer, close, judge, judge_top, pair, side_by_side
+from penstock.lab.answers import Answer, OrderedAnswer, compare, compare_top, format_difference, is_close, match_rows
 
 TYPES = ("string", "bigint", "decimal(7,2)", "double")
 
@@ -27,7 +27,7 @@ def answer(content: list[tuple[object, ...]], types: tuple[str, ...] = TYPES) ->
 def same_row(a: tuple[object, ...], b: tuple[object, ...]) -> bool:
     def same(x: object, y: object) -> bool:
         if isinstance(x, float) and isinstance(y, float):
-            return close(x, y)
+            return is_close(x, y)
         return type(x) is type(y) and x == y
 
     return all(map(same, a, b))
@@ -41,19 +41,19 @@ def reference_judgement(a: list[tuple[object, ...]], b: list[tuple[object, ...]]
 @settings(max_examples=300, deadline=None)
 @given(tables, tables)
 def test_agrees_with_the_definition(a: list[tuple[object, ...]], b: list[tuple[object, ...]]) -> None:
-    assert judge(answer(a), answer(b)).same == reference_judgement(a, b)
+    assert compare(answer(a), answer(b)).same == reference_judgement(a, b)
 
 
 @given(tables, st.randoms())
 def test_the_order_of_rows_never_matters(content: list[tuple[object, ...]], dice: object) -> None:
     shuffled = list(content)
     dice.shuffle(shuffled)  # type: ignore[attr-defined]
-    assert judge(answer(content), answer(shuffled)).same
+    assert compare(answer(content), answer(shuffled)).same
 
 
 @given(tables.filter(len))
 def test_a_lost_row_is_reported(content: list[tuple[object, ...]]) -> None:
-    verdict = judge(answer(content[1:]), answer(content))
+    verdict = compare(answer(content[1:]), answer(content))
     assert not verdict.same
     assert len(verdict.missing) == 1
 
@@ -72,50 +72,50 @@ def test_a_top_list_is_right_exactly_when_some_engine_could_have_given_it(
         for order in itertools.permutations(content)
         if [row[1] for row in order] == [row[1] for row in ordered]
     }
-    assert judge_top(answer(candidate, types), whole).same == (tuple(sorted(candidate)) in possible)
+    assert compare_top(answer(candidate, types), whole).same == (tuple(sorted(candidate)) in possible)
 
 
 def test_a_tie_at_the_limit_may_be_cut_either_way() -> None:
     whole = OrderedAnswer(answer([("a", 1), ("b", 2), ("c", 2)], ("string", "int")), ((1,), (2,), (2,)), 2)
-    assert judge_top(answer([("a", 1), ("c", 2)], ("string", "int")), whole).same
-    assert not judge_top(answer([("b", 2), ("c", 2)], ("string", "int")), whole).same
-    assert not judge_top(answer([("a", 1), ("x", 2)], ("string", "int")), whole).same
-    assert not judge_top(answer([("a", 1)], ("string", "int")), whole).same
+    assert compare_top(answer([("a", 1), ("c", 2)], ("string", "int")), whole).same
+    assert not compare_top(answer([("b", 2), ("c", 2)], ("string", "int")), whole).same
+    assert not compare_top(answer([("a", 1), ("x", 2)], ("string", "int")), whole).same
+    assert not compare_top(answer([("a", 1)], ("string", "int")), whole).same
 
 
 def test_keys_that_only_rounding_tells_apart_are_tied() -> None:
     whole = OrderedAnswer(answer([("a",), ("b",)], ("string",)), ((0.1 + 0.2,), (0.3000000001,)), 1)
-    assert judge_top(answer([("b",)], ("string",)), whole).same
+    assert compare_top(answer([("b",)], ("string",)), whole).same
 
 
 @pytest.mark.parametrize(("a", "b", "expected"), [(1.0, 1.005, True), (1.0, 1.006, False), (2e7, 2e7 + 19, True)])
 def test_tolerance_is_half_a_cent_or_a_millionth(a: float, b: float, expected: bool) -> None:
-    assert close(a, b) is expected
+    assert is_close(a, b) is expected
 
 
 def test_a_chain_of_near_values_still_finds_the_pairing() -> None:
     """A greedy matching would leave 0.000 and 0.010, which are beyond the tolerance."""
     left = [(0.004,), (0.0,)]
     right = [(0.0,), (0.008,)]
-    assert pair(left, right, frozenset({0})) == [1, 0]
+    assert match_rows(left, right, frozenset({0})) == [1, 0]
 
 
 def test_integers_are_never_rounded() -> None:
     big = 10**15
-    assert not judge(answer([(big,)], ("bigint",)), answer([(big + 1,)], ("bigint",))).same
+    assert not compare(answer([(big,)], ("bigint",)), answer([(big + 1,)], ("bigint",))).same
 
 
 def test_an_integer_may_be_another_engines_decimal() -> None:
-    assert judge(answer([(3,)], ("bigint",)), answer([(3.0,)], ("decimal(38,0)",))).same
+    assert compare(answer([(3,)], ("bigint",)), answer([(3.0,)], ("decimal(38,0)",))).same
 
 
 def test_null_is_neither_zero_nor_empty() -> None:
-    assert not judge(answer([(None,)], ("double",)), answer([(0.0,)], ("double",))).same
-    assert not judge(answer([(None,)], ("string",)), answer([("",)], ("string",))).same
+    assert not compare(answer([(None,)], ("double",)), answer([(0.0,)], ("double",))).same
+    assert not compare(answer([(None,)], ("string",)), answer([("",)], ("string",))).same
 
 
 def test_a_missing_column_is_a_difference() -> None:
-    assert not judge(answer([("a",)], ("string",)), answer([("a", 1)], ("string", "int"))).same
+    assert not compare(answer([("a",)], ("string",)), answer([("a", 1)], ("string", "int"))).same
 
 
 def test_values_are_read_by_the_type_that_goes_with_them() -> None:
@@ -131,8 +131,8 @@ def test_values_are_read_by_the_type_that_goes_with_them() -> None:
 
 
 def test_the_difference_shows_expected_and_found_rows_next_to_each_other() -> None:
-    verdict = judge(answer([("a", 2), ("b", 5)], ("string", "int")), answer([("b", 4), ("a", 1)], ("string", "int")))
-    assert side_by_side(verdict, ("name", "count")) == [
+    verdict = compare(answer([("a", 2), ("b", 5)], ("string", "int")), answer([("b", 4), ("a", 1)], ("string", "int")))
+    assert format_difference(verdict, ("name", "count")) == [
         "q1: 2 rows missing, 2 rows unexpected",
         "    name | count",
         "  - b | 4",

@@ -13,8 +13,8 @@ from penstock.errors import InvalidInput
 from penstock.home import Home
 from penstock.lab import environment as benches
 from penstock.lab import launchers, runner
-from penstock.lab.environment import Bench
-from penstock.lab.experiment import Arm, Plan
+from penstock.lab.environment import Environment
+from penstock.lab.experiment import Arm, MeasurementPlan
 from penstock.lab.records import Run
 from penstock.lab.workloads.base import Suite
 from penstock.lab.workloads.pipelines import Enrichment, Etl, KMeans
@@ -37,12 +37,12 @@ class World:
         self.leaves_manifest = True
         self.state = State.FINISHED
         monkeypatch.setattr(benches, "versions", dict)
-        monkeypatch.setattr(Bench, "has_tables", lambda *_: True)
+        monkeypatch.setattr(Environment, "has_tables", lambda *_: True)
         monkeypatch.setattr(launchers, "workloads_jar", lambda: Path("penstock-workloads.jar"))
         home = Home(tmp_path / "home")
         home.create()
         self.load_tpcds(web_sales=1000)
-        self.bench = Bench(home, LAKE, self.store, self.engine)  # type: ignore[arg-type]
+        self.bench = Environment(home, LAKE, self.store, self.engine)  # type: ignore[arg-type]
 
     def load_tpcds(self, *, web_sales: int) -> None:
         tables = [{"table": "web_sales", "rows": web_sales}]
@@ -50,7 +50,7 @@ class World:
         self.store.put("tpcds/sf0p1/_manifest.json", json.dumps(loaded).encode())
 
     def measure(self, suite: Suite) -> Run:
-        (run,) = runner.measure(lambda _: self.bench, [Arm("Penstock", suite, SIZE)], Plan(), Silent())
+        (run,) = runner.measure(lambda _: self.bench, [Arm("Penstock", suite, SIZE)], MeasurementPlan(), Silent())
         return run
 
     def work(self, spec: ApplicationSpec) -> State:

@@ -26,7 +26,7 @@ def page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     found = directory / "v1" / "page"
     found.parent.mkdir(parents=True)
     found.touch()
-    tier = machine.Tier("memory", directory, 1 << 20, machine.Contents(1, 1, 0))
+    tier = machine.Tier("memory", directory, 1 << 20, machine.TierContents(1, 1, 0))
     monkeypatch.setattr(machine, "page_cache", lambda home: (tier,) if home == Home(tmp_path) else ())
     return found
 

@@ -14,13 +14,13 @@ from penstock.errors import InvalidInput, PenstockError
 from penstock.home import Home
 from penstock.lab import environment as benches
 from penstock.lab import launchers, runner
-from penstock.lab.environment import Bench
-from penstock.lab.experiment import Arm, Plan
+from penstock.lab.environment import Environment
+from penstock.lab.experiment import Arm, MeasurementPlan
 from penstock.lab.records import Run
 from penstock.lab.workloads import base
 from penstock.lab.workloads.base import Suite
 from penstock.lab.workloads.options import parse_numbers, parse_whole_seconds
-from penstock.lab.workloads.registry import restored
+from penstock.lab.workloads.registry import restore_suite
 from penstock.lab.workloads.throughput import Dfsio, Ingest
 from penstock.lake.model import Lake
 from penstock.model import ApplicationSpec, State
@@ -45,11 +45,11 @@ class World:
         monkeypatch.setattr(launchers, "workloads_jar", lambda: Path("penstock-workloads.jar"))
         home = Home(tmp_path / "home")
         home.create()
-        self.bench = Bench(home, LAKE, self.store, self.engine)  # type: ignore[arg-type]
+        self.bench = Environment(home, LAKE, self.store, self.engine)  # type: ignore[arg-type]
 
     def measure(self, suite: Suite, settings: dict[str, str] | None = None, repetitions: int = 1) -> Run:
         arm = Arm("Penstock", suite, SIZE, settings=settings or {})
-        (run,) = runner.measure(lambda _: self.bench, [arm], Plan(repetitions), Silent())
+        (run,) = runner.measure(lambda _: self.bench, [arm], MeasurementPlan(repetitions), Silent())
         return run
 
     def arguments(self, number: int = 0) -> dict[str, str]:
@@ -140,8 +140,8 @@ def test_more_clients_than_threads_get_threads_and_connections_but_not_over_the_
     settings = world.engine.submitted[0].settings
     assert settings["spark.hadoop.fs.s3a.threads.max"] == "7"
     assert settings["spark.hadoop.fs.s3a.connection.maximum"] == "512"
-    assert not [key for key in base.settings(8, SIZE) if "s3a" in key]
-    assert base.settings(64, replace(SIZE, executors=4))["spark.hadoop.fs.s3a.threads.max"] == "64"
+    assert not [key for key in base.client_settings(8, SIZE) if "s3a" in key]
+    assert base.client_settings(64, replace(SIZE, executors=4))["spark.hadoop.fs.s3a.threads.max"] == "64"
 
 
 @pytest.mark.parametrize(
@@ -176,7 +176,7 @@ def test_a_recorded_run_gives_the_suite_again(suite: Suite) -> None:
     listed: dict[str, Any] = {
         name: list(value) if isinstance(value, tuple) else value for name, value in suite.options().items()
     }
-    assert restored(suite.workload, listed) == suite
+    assert restore_suite(suite.workload, listed) == suite
 
 
 def test_how_far_an_ingest_is_is_told_from_when_it_began() -> None:

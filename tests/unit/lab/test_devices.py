@@ -23,7 +23,7 @@ def disk(written: int, busy_ms: int = 0) -> Disk:
 
 @given(st.lists(st.tuples(st.floats(0.5, 2), st.integers(0, 9 * MB)), min_size=1, max_size=5000))
 def test_a_track_of_any_length_is_short_and_loses_no_byte(looks: list[tuple[float, int]]) -> None:
-    track, at, written = metering.Track(), 0.0, 0
+    track, at, written = metering.DiskHistory(), 0.0, 0
     track.add(at, disk(written))
     for number, (seconds, amount) in enumerate(looks, start=1):
         at, written = at + seconds, written + amount
@@ -35,7 +35,7 @@ def test_a_track_of_any_length_is_short_and_loses_no_byte(looks: list[tuple[floa
 
 
 def test_a_last_look_that_follows_another_at_once_takes_its_place() -> None:
-    track = metering.Track()
+    track = metering.DiskHistory()
     for at, written in ((0.0, 0), (1.0, MB), (2.0, 2 * MB)):
         track.add(at, disk(written))
     track.add(2.004, disk(3 * MB), last=True)
@@ -56,7 +56,7 @@ def test_a_record_whose_last_interval_has_no_width_is_read() -> None:
 
 
 def test_where_no_device_can_be_read_there_is_no_track() -> None:
-    track = metering.Track()
+    track = metering.DiskHistory()
     track.add(0.0, None)
     track.add(1.0, None, last=True)
     assert track.over_time() == {}
@@ -69,7 +69,7 @@ def test_queue_and_busy_share_are_those_of_iostat() -> None:
 
 def test_an_idle_device_is_not_reported() -> None:
     idle = Disk("sdb", 5, 5, 5)
-    found = metering.all_between({"sda": disk(0), "sdb": idle}, {"sda": disk(MB, 10), "sdb": idle}, 1000)
+    found = metering.disk_uses({"sda": disk(0), "sdb": idle}, {"sda": disk(MB, 10), "sdb": idle}, 1000)
     assert list(found) == ["sda"]
 
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from penstock.errors import InvalidInput
-from penstock.lab.conditions import LimitedGateways, require_http
+from penstock.lab.conditions import ThrottledGateways, require_http
 from penstock.lab.workloads.throughput import Gateways
 from penstock.lake.model import Lake
 
@@ -38,7 +38,7 @@ def test_an_https_lake_is_refused_before_anything_starts() -> None:
 def test_a_gateway_is_killed_once_enough_has_passed_and_not_before() -> None:
     with subprocess.Popen(["cat"], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL) as victim:
         assert victim.stdin
-        gateways = LimitedGateways([], [victim])
+        gateways = ThrottledGateways([], [victim])
         with gateways.killing_one(_PASSED) as killed:
             victim.stdin.write(bytes(_PASSED // 10))
             victim.stdin.flush()

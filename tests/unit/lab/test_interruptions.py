@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from penstock.lab.runner import ended_in_order, undisturbed
+from penstock.lab.runner import ignoring_signals, unwinding_on_signals
 
 
 @pytest.fixture(autouse=True)
@@ -20,7 +20,7 @@ def not_ignored() -> Iterator[None]:
 
 def test_a_request_to_terminate_unwinds() -> None:
     ended = []
-    with pytest.raises(SystemExit) as exit_, ended_in_order():
+    with pytest.raises(SystemExit) as exit_, unwinding_on_signals():
         try:
             signal.raise_signal(signal.SIGTERM)
         finally:
@@ -32,7 +32,7 @@ def test_a_request_to_terminate_unwinds() -> None:
 def test_under_nohup_a_closed_terminal_ends_nothing() -> None:
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
-        with ended_in_order():
+        with unwinding_on_signals():
             signal.raise_signal(signal.SIGHUP)
         assert signal.getsignal(signal.SIGHUP) == signal.SIG_IGN
     finally:
@@ -42,7 +42,7 @@ def test_under_nohup_a_closed_terminal_ends_nothing() -> None:
 def test_afterwards_signals_mean_what_they_meant() -> None:
     numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
     before = [signal.getsignal(number) for number in numbers]
-    with ended_in_order(), undisturbed():
+    with unwinding_on_signals(), ignoring_signals():
         signal.raise_signal(signal.SIGINT)
         signal.raise_signal(signal.SIGTERM)
     assert [signal.getsignal(number) for number in numbers] == before

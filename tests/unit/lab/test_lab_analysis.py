@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.lab.analysis.samples import natural, query_seconds
+from penstock.lab.analysis.samples import natural_key, query_seconds
 from penstock.lab.analysis.verdicts import compare_all, ratio, ratio_interval, spread
 from penstock.lab.records import Description, Run
 
@@ -93,7 +93,7 @@ def test_nothing_in_common_is_said_so() -> None:
 
 
 def test_queries_sort_as_people_count() -> None:
-    assert sorted(["q14b", "q10", "ss_max", "q2", "q14a"], key=natural) == [
+    assert sorted(["q14b", "q10", "ss_max", "q2", "q14a"], key=natural_key) == [
         "q2",
         "q10",
         "q14a",

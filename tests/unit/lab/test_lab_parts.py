@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from penstock import units
 from penstock.errors import InvalidInput
 from penstock.lab import experiment, progress
-from penstock.lab.metering import watching
+from penstock.lab.metering import watching_session
 from penstock.lab.workloads import tpcds
 
 
@@ -27,7 +27,7 @@ def test_the_io_intensive_set_covers_the_54_of_the_documents() -> None:
 
 def test_a_misspelt_query_is_answered_with_what_was_meant() -> None:
     with pytest.raises(InvalidInput, match="q14") as caught:
-        tpcds.select("q3,q14", "all")
+        tpcds.select_queries("q3,q14", "all")
     assert "q14a,q14b" in caught.value.fix
 
 
@@ -44,9 +44,9 @@ def test_arms_take_turns_in_going_first() -> None:
 
 
 def test_the_position_is_read_from_the_job_description() -> None:
-    assert progress.position("q3 (5 of 104)") == ("q3", 5, 104)
-    assert progress.position("collect at Load.scala:40") is None
-    assert progress.position(None) is None
+    assert progress.parse_position("q3 (5 of 104)") == ("q3", 5, 104)
+    assert progress.parse_position("collect at Load.scala:40") is None
+    assert progress.parse_position(None) is None
 
 
 @given(st.integers(0, 10), st.floats(0, 1000), st.booleans())
@@ -75,7 +75,7 @@ def test_processor_time_of_a_child_and_of_its_children_is_counted() -> None:
     burn = "import time\nend = time.process_time() + 0.6\nwhile time.process_time() < end: pass"
     parent = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {burn!r}])"
     process = subprocess.Popen([sys.executable, "-c", parent], start_new_session=True)
-    with watching(process.pid) as usage:
+    with watching_session(process.pid) as usage:
         process.wait()
     assert 0.2 <= usage.core_seconds < 3
     assert usage.peak_memory_bytes > 1 << 20

@@ -9,7 +9,7 @@ import pytest
 
 from penstock.errors import NotFound, StateError
 from penstock.home import Home
-from penstock.lab.records import Description, Recorder, find, load, runs
+from penstock.lab.records import Description, Recorder, find, load, run_ids
 
 
 @pytest.fixture
@@ -77,7 +77,7 @@ def test_raw_samples_are_never_overwritten(home: Home) -> None:
 def test_a_run_is_found_by_a_part_of_its_name_and_last_is_the_newest(home: Home) -> None:
     for run_id in ("20260101-000000-tpcds-penstock-0001", "20260102-000000-tpcds-plain-0002"):
         Recorder.begin(home, description(run_id))
-    assert len(runs(home)) == 2
+    assert len(run_ids(home)) == 2
     assert find(home, "plain").description.id.endswith("0002")
     assert find(home, "last").description.id.endswith("0002")
     with pytest.raises(NotFound, match="fits 2 runs"):

@@ -35,7 +35,7 @@ class Letters:
 
 
 def read(text: str) -> list[Experiment]:
-    return labfile.experiments(formats.parse(text, "lab.yaml"), Letters(), lambda _: SIZE)
+    return labfile.parse_experiments(formats.parse(text, "lab.yaml"), Letters(), lambda _: SIZE)
 
 
 def refused(text: str) -> InvalidInput:

@@ -16,14 +16,14 @@ import pytest
 from penstock import processes
 from penstock.home import Home
 from penstock.lab import metering
-from penstock.lab.metering import Effort, Peaks, Reading
+from penstock.lab.metering import CounterSnapshot, DaemonCounters, Peaks
 from penstock.lake.model import Lake
 from penstock.processes import ProcessId
 
 DISK = processes.Disk("sda", read_bytes=1000, written_bytes=2000, busy_ms=100, queued_ms=300)
 OSD_0, OSD_1, CATALOG = ("store", "osd.0"), ("store", "osd.1"), ("catalog", "postgres")
-DAEMONS = {OSD_0: Effort(5.0, 100, 1000), OSD_1: Effort(2.0, 0, 500), CATALOG: Effort(1.0)}
-START = Reading(10.0, 50.0, 20.0, DAEMONS, DISK, 700)
+DAEMONS = {OSD_0: DaemonCounters(5.0, 100, 1000), OSD_1: DaemonCounters(2.0, 0, 500), CATALOG: DaemonCounters(1.0)}
+START = CounterSnapshot(10.0, 50.0, 20.0, DAEMONS, DISK, 700)
 FOREIGN = Lake("far", ("https://s3.example.com",), "bucket", "environment", kind="s3")
 BUSY_CHILD = """
 import os, sys, time
@@ -38,8 +38,12 @@ sys.stdin.read()
 
 def test_usage_is_the_difference_of_two_readings() -> None:
     disk = processes.Disk("sda", read_bytes=1500, written_bytes=2750, busy_ms=600, queued_ms=3300)
-    daemons = {OSD_0: Effort(6.0, 400, 1600), OSD_1: Effort(2.25, 50, 500), CATALOG: Effort(1.5)}
-    used = metering.between(START, Reading(12.0, 53.5, 21.0, daemons, disk, 1000))
+    daemons = {
+        OSD_0: DaemonCounters(6.0, 400, 1600),
+        OSD_1: DaemonCounters(2.25, 50, 500),
+        CATALOG: DaemonCounters(1.5),
+    }
+    used = metering.usage_between(START, CounterSnapshot(12.0, 53.5, 21.0, daemons, disk, 1000))
     assert used == {
         "elapsed_ms": 2000,
         "machine_core_seconds": 3.5,
@@ -64,7 +68,7 @@ def test_usage_is_the_difference_of_two_readings() -> None:
 
 def test_a_daemon_that_ended_in_between_leaves_the_sum_out_rather_than_guessed() -> None:
     left = {name: effort for name, effort in DAEMONS.items() if name != OSD_0}
-    used = metering.between(START, replace(START, seconds=12.0, daemons=left))
+    used = metering.usage_between(START, replace(START, seconds=12.0, daemons=left))
     assert "store_core_seconds" not in used
     assert "other_core_seconds" not in used
     assert list(used["daemons"]) == ["osd.1"], "the counters of the other daemons remain"
@@ -72,8 +76,8 @@ def test_a_daemon_that_ended_in_between_leaves_the_sum_out_rather_than_guessed()
 
 
 def test_a_daemon_whose_traffic_nobody_may_read_has_processor_time_all_the_same() -> None:
-    daemons = {**DAEMONS, OSD_1: Effort(2.0)}
-    used = metering.between(replace(START, daemons=daemons), replace(START, seconds=12.0, daemons=daemons))
+    daemons = {**DAEMONS, OSD_1: DaemonCounters(2.0)}
+    used = metering.usage_between(replace(START, daemons=daemons), replace(START, seconds=12.0, daemons=daemons))
     assert used["store_core_seconds"] == 0
     assert "store_read_bytes" not in used
 
@@ -88,28 +92,30 @@ def test_daemons_that_do_not_peak_at_once_need_less_together() -> None:
 
 def test_a_device_is_never_busier_than_always() -> None:
     """The kernel counts in ticks, which may extend beyond the end of a short repetition."""
-    used = metering.between(START, replace(START, seconds=10.1, disk=replace(DISK, busy_ms=210)))
+    used = metering.usage_between(START, replace(START, seconds=10.1, disk=replace(DISK, busy_ms=210)))
     assert used["disk_busy_share"] == 1.0
 
 
 def test_what_is_on_no_device_has_no_utilisation() -> None:
-    assert "disk_busy_share" not in metering.between(replace(START, disk=None), replace(START, seconds=11.0, disk=None))
+    assert "disk_busy_share" not in metering.usage_between(
+        replace(START, disk=None), replace(START, seconds=11.0, disk=None)
+    )
 
 
 @pytest.mark.parametrize(
     ("other", "warning"), [(0.0, None), (0.3, None), (1.0, "Other programs used 0.5 of 4 cores meanwhile")]
 )
 def test_a_time_is_called_doubtful_where_others_took_the_cores(other: float, warning: str | None) -> None:
-    found = metering.disturbance({"elapsed_ms": 2000, "other_core_seconds": other}, cores=4)
+    found = metering.disturbance_warning({"elapsed_ms": 2000, "other_core_seconds": other}, cores=4)
     assert (warning is None and found is None) or (warning and found and warning in found)
 
 
 def test_a_repetition_too_short_for_the_kernels_clock_is_not_judged() -> None:
-    assert metering.disturbance({"elapsed_ms": 20, "other_core_seconds": 0.06}, cores=2) is None
+    assert metering.disturbance_warning({"elapsed_ms": 20, "other_core_seconds": 0.06}, cores=2) is None
 
 
 def test_where_it_is_not_known_what_others_took_nothing_is_said() -> None:
-    assert metering.disturbance({"elapsed_ms": 2000}, cores=4) is None
+    assert metering.disturbance_warning({"elapsed_ms": 2000}, cores=4) is None
 
 
 def test_a_process_is_read_whatever_it_calls_itself() -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from penstock.lab import launchers
-from penstock.lab.launchers import Ended, PlainSpark
+from penstock.lab.launchers import PlainSpark, SubmissionResult
 from penstock.lake.model import Lake
 from penstock.model import ClusterSize, ProcessSize
 from penstock.processes import ProcessId
@@ -45,7 +45,7 @@ def spark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> PlainSpark:
     return PlainSpark(directory, LAKE)
 
 
-def submit(spark: PlainSpark, number: int, **settings: str) -> Ended:
+def submit(spark: PlainSpark, number: int, **settings: str) -> SubmissionResult:
     return spark.submit(
         master="local",
         size=SIZE,

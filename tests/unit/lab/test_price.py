@@ -64,28 +64,28 @@ def test_what_has_no_known_size_has_no_price_per_tb() -> None:
     ("name", "factor", "hosts"), [("3x", 3.0, 3), ("4+2", 1.5, 6), ("8+3", 1.375, 11), ("1x", 1.0, 1)]
 )
 def test_protection_by_name(name: str, factor: float, hosts: int) -> None:
-    found = cost.protection(name)
+    found = cost.parse_protection(name)
     assert (found.factor, found.hosts) == (factor, hosts)
 
 
 @pytest.mark.parametrize("name", ["", "3", "x3", "4+", "0x", "4+0", "4:2", "-1x"])
 def test_what_is_no_protection_is_refused(name: str) -> None:
     with pytest.raises(ValueError, match="neither a number of copies"):
-        cost.protection(name)
+        cost.parse_protection(name)
 
 
 def test_a_petabyte_needs_three_with_copies_and_one_and_a_half_with_erasure_coding() -> None:
     """Red Hat: 3 PB of raw capacity for 1 PB with 3× replication, 1.5 PB with 4+2; filled to the brim."""
     full = replace(PRICES, storage=replace(PRICES.storage, fill_share=1))
-    copies = cost.store_cost(full, DISKS, cost.protection("3x"), 1000 * cost.TB)
-    coded = cost.store_cost(full, DISKS, cost.protection("4+2"), 1000 * cost.TB)
+    copies = cost.store_cost(full, DISKS, cost.parse_protection("3x"), 1000 * cost.TB)
+    coded = cost.store_cost(full, DISKS, cost.parse_protection("4+2"), 1000 * cost.TB)
     assert (copies.raw_bytes / cost.TB, coded.raw_bytes / cost.TB) == (3000, 1500)
     assert (copies.drives, coded.drives) == (150, 75)
 
 
 def test_total_cost_of_ownership_by_hand() -> None:
     # 480 TB × 1.5 / 0.8 = 900 TB raw: 45 disks of 20 TB in 6 nodes (4+2 needs six; 45 disks would fit in two).
-    found = cost.store_cost(PRICES, DISKS, cost.protection("4+2"), 480 * cost.TB)
+    found = cost.store_cost(PRICES, DISKS, cost.parse_protection("4+2"), 480 * cost.TB)
     assert (found.drives, found.nodes) == (45, 6)
     assert found.drives_cost == pytest.approx(45 * 20 * 15)
     assert found.nodes_cost == pytest.approx(6 * 9000)
@@ -97,13 +97,13 @@ def test_total_cost_of_ownership_by_hand() -> None:
 
 
 def test_a_small_store_still_needs_a_machine_for_each_chunk() -> None:
-    found = cost.store_cost(PRICES, DISKS, cost.protection("4+2"), cost.TB)
+    found = cost.store_cost(PRICES, DISKS, cost.parse_protection("4+2"), cost.TB)
     assert (found.drives, found.nodes) == (6, 6)
 
 
 @given(st.floats(1e12, 1e17), st.floats(1.0, 4.0))
 def test_more_data_never_costs_less(capacity: float, more: float) -> None:
-    kept = cost.protection("4+2")
+    kept = cost.parse_protection("4+2")
     small, large = (cost.store_cost(PRICES, DISKS, kept, size) for size in (capacity, capacity * more))
     assert small.total_cost <= large.total_cost
     assert small.drives * DISKS.tb_per_drive * cost.TB * PRICES.storage.fill_share >= capacity * kept.factor * 0.999999
@@ -116,6 +116,6 @@ def test_more_data_never_costs_less(capacity: float, more: float) -> None:
 )
 def test_price_performance_as_red_hat_computes_it(slower: float, expected: float) -> None:
     """Erasure coding 4+2 against three copies, with raw capacity in place of price."""
-    baseline, coded = cost.relative([100.0, 100 * slower], [cost.protection("3x"), cost.protection("4+2")])
+    baseline, coded = cost.relative([100.0, 100 * slower], [cost.parse_protection("3x"), cost.parse_protection("4+2")])
     assert baseline.price_performance == 1
     assert coded.price_performance == pytest.approx(expected)

@@ -13,12 +13,12 @@ from penstock.lab.analysis.usl import Law
 from penstock.lab.records import Run
 from penstock.lab.report import cost as report
 from penstock.lab.report import report as make
-from penstock.lab.report.cost import Question
+from penstock.lab.report.cost import PriceOptions
 from penstock.lab.report.render import Document, Table
 from penstock.lab.report.scaling import digits
 from tests.unit.lab.test_right_sizing import curve_of, run
 
-COPIES, CODED = cost.protection("3x"), cost.protection("4+2")
+COPIES, CODED = cost.parse_protection("3x"), cost.parse_protection("4+2")
 
 
 def named(arm: str, found: Run) -> Run:
@@ -30,8 +30,8 @@ def table(document: Document, title: str) -> Table:
     return next(part for part in section.parts if isinstance(part, Table))
 
 
-def asked(*, capacity_tb: float | None = None) -> Question:
-    return Question(prices.read_prices(), [COPIES, CODED], capacity_tb * cost.TB if capacity_tb else None)
+def asked(*, capacity_tb: float | None = None) -> PriceOptions:
+    return PriceOptions(prices.read_prices(), [COPIES, CODED], capacity_tb * cost.TB if capacity_tb else None)
 
 
 def test_the_cheapest_run_is_named_first() -> None:

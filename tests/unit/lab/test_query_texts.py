@@ -25,7 +25,7 @@ def texts() -> dict[str, str]:
 def test_every_query_has_a_text_the_independent_engine_can_parse(texts: dict[str, str]) -> None:
     connection = duckdb.connect()
     for name, text in texts.items():
-        adapted = answers.in_duckdb(name, text).strip().rstrip(";")
+        adapted = answers.to_duckdb(name, text).strip().rstrip(";")
         row = connection.execute("SELECT json_serialize_sql(?)", [adapted]).fetchone()
         assert row is not None
         assert json.loads(row[0]).get("error") is False, f"{name}: {row[0]}"

@@ -13,14 +13,14 @@ from penstock.errors import InvalidInput
 from penstock.home import Home
 from penstock.lab import environment as benches
 from penstock.lab import runner
-from penstock.lab.environment import Bench
-from penstock.lab.experiment import Arm, Plan
+from penstock.lab.environment import Environment
+from penstock.lab.experiment import Arm, MeasurementPlan
 from penstock.lab.records import Run
 from penstock.lab.report import report
 from penstock.lab.session import Session
 from penstock.lab.workloads import base
 from penstock.lab.workloads.overhead import Reads
-from penstock.lab.workloads.registry import restored
+from penstock.lab.workloads.registry import restore_suite
 from penstock.lake.model import Lake
 from penstock.model import State
 from tests.unit.lab import lab_runs as made
@@ -39,9 +39,9 @@ class World:
         self.started: list[tuple[str, dict[str, str]]] = []
         self.tiers: list[Path] = []
         lake = Lake("test", ("http://127.0.0.1:1",), "bucket", "environment", kind="s3")
-        self.bench = Bench(home, lake, self.store, PretendingEngine(lambda _: State.FINISHED))  # type: ignore[arg-type]
+        self.bench = Environment(home, lake, self.store, PretendingEngine(lambda _: State.FINISHED))  # type: ignore[arg-type]
         monkeypatch.setattr(benches, "versions", dict)
-        monkeypatch.setattr(base, "run", self.run)
+        monkeypatch.setattr(base, "run_program", self.run)
 
     def run(self, _: Session, main_class: str, arguments: Sequence[str]) -> None:
         given = dict(zip(arguments[::2], arguments[1::2], strict=True))
@@ -62,7 +62,7 @@ class World:
 
     def measure(self, *suites: Reads, repetitions: int = 1) -> list[Run]:
         arms = [Arm(f"arm {number}", suite, SIZE) for number, suite in enumerate(suites)]
-        return runner.measure(lambda _: self.bench, arms, Plan(repetitions), Silent())
+        return runner.measure(lambda _: self.bench, arms, MeasurementPlan(repetitions), Silent())
 
 
 @pytest.fixture
@@ -110,7 +110,7 @@ def test_what_cannot_be_is_refused_before_anything_is_written(world: World, wron
 
 def test_a_recorded_run_gives_its_suite_again() -> None:
     suite = Reads(threads=(1, 8), cache="none", source="lake")
-    assert restored("reads", json.loads(json.dumps(suite.options()))) == suite
+    assert restore_suite("reads", json.loads(json.dumps(suite.options()))) == suite
 
 
 def arm(name: str, seconds: float, core_seconds: float, profile: str = "default", source: str = "lake") -> Run:

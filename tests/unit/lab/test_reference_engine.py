@@ -8,16 +8,16 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from penstock.lab.answers import Answer, judge, judge_top
-from penstock.lab.validation import Reference
+from penstock.lab.answers import Answer, compare, compare_top
+from penstock.lab.validation import ReferenceEngine
 
 
 @pytest.fixture
-def reference(tmp_path: Path) -> Iterator[Reference]:
+def reference(tmp_path: Path) -> Iterator[ReferenceEngine]:
     values = "(1, 'a', 2.5), (2, 'b', 2.5), (3, 'c', 9.0), (NULL, 'd', 1.0)"
     sales = duckdb.sql(f"SELECT * FROM (VALUES {values}) t(item, name, price)")  # noqa: S608
     sales.to_parquet(str(tmp_path / "sales"), partition_by=["item"])
-    engine = Reference(tmp_path, scratch=tmp_path / "scratch")
+    engine = ReferenceEngine(tmp_path, scratch=tmp_path / "scratch")
     yield engine
     engine.close()
 
@@ -26,22 +26,22 @@ def answer(rows: list[tuple[object, ...]], *types: str) -> Answer:
     return Answer("q", tuple(f"c{i}" for i in range(len(types))), types, tuple(rows))
 
 
-def test_a_hive_partition_column_is_a_column_and_its_default_partition_is_null(reference: Reference) -> None:
+def test_a_hive_partition_column_is_a_column_and_its_default_partition_is_null(reference: ReferenceEngine) -> None:
     found = reference.answer("q", "SELECT item, name FROM sales")
-    assert judge(found, answer([(1, "a"), (2, "b"), (3, "c"), (None, "d")], "int", "string")).same
+    assert compare(found, answer([(1, "a"), (2, "b"), (3, "c"), (None, "d")], "int", "string")).same
 
 
-def test_nulls_come_first_as_in_spark(reference: Reference) -> None:
+def test_nulls_come_first_as_in_spark(reference: ReferenceEngine) -> None:
     found = reference.answer("q", "SELECT name FROM sales ORDER BY item LIMIT 1")
     assert found.rows == (("d",),)
     assert reference.answer("q", "SELECT name FROM sales ORDER BY item DESC LIMIT 1").rows == (("c",),)
 
 
-def test_a_division_by_zero_is_null(reference: Reference) -> None:
+def test_a_division_by_zero_is_null(reference: ReferenceEngine) -> None:
     assert reference.answer("q", "SELECT 1.0 / 0").rows == ((None,),)
 
 
-def test_names_in_backticks_are_names(reference: Reference) -> None:
+def test_names_in_backticks_are_names(reference: ReferenceEngine) -> None:
     assert reference.answer("q", "SELECT count(*) AS `how many ` FROM sales").columns == ("how many ",)
 
 
@@ -58,21 +58,21 @@ def test_names_in_backticks_are_names(reference: Reference) -> None:
         "SELECT count(*) FROM sales LIMIT 100",
     ],
 )
-def test_the_whole_result_begins_with_the_limited_one(reference: Reference, text: str) -> None:
+def test_the_whole_result_begins_with_the_limited_one(reference: ReferenceEngine, text: str) -> None:
     limited, whole = reference.answer("q", text), reference.whole("q", text)
     assert whole is not None
     assert whole.answer.columns == limited.columns
-    assert judge_top(limited, whole).same
+    assert compare_top(limited, whole).same
 
 
-def test_an_engine_may_keep_another_of_the_tied_rows(reference: Reference) -> None:
+def test_an_engine_may_keep_another_of_the_tied_rows(reference: ReferenceEngine) -> None:
     whole = reference.whole("q", "SELECT name FROM sales ORDER BY price LIMIT 2")
     assert whole is not None
-    assert judge_top(answer([("d",), ("a",)], "string"), whole).same
-    assert judge_top(answer([("d",), ("b",)], "string"), whole).same
-    assert not judge_top(answer([("a",), ("b",)], "string"), whole).same
-    assert not judge_top(answer([("d",), ("c",)], "string"), whole).same
+    assert compare_top(answer([("d",), ("a",)], "string"), whole).same
+    assert compare_top(answer([("d",), ("b",)], "string"), whole).same
+    assert not compare_top(answer([("a",), ("b",)], "string"), whole).same
+    assert not compare_top(answer([("d",), ("c",)], "string"), whole).same
 
 
-def test_a_query_without_a_limit_has_no_ties(reference: Reference) -> None:
+def test_a_query_without_a_limit_has_no_ties(reference: ReferenceEngine) -> None:
     assert reference.whole("q", "SELECT name FROM sales ORDER BY price") is None

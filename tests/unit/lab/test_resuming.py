@@ -12,7 +12,7 @@ import pytest
 
 from penstock.errors import StateError
 from penstock.lab import environment, records
-from penstock.lab.experiment import Plan
+from penstock.lab.experiment import MeasurementPlan
 from penstock.lab.records import Run
 from penstock.model import Application, ApplicationSpec, State
 from tests.unit.lab.lab_fakes import NOW
@@ -23,14 +23,14 @@ def measures_by_name(run: Run) -> list[tuple[int, float]]:
     return [(sample["repetition"], sample["elapsed_ms"]) for sample in run.of_kind("measure")]
 
 
-def interrupt(lab: Lab, *groups: str, at: tuple[str, int], plan: Plan) -> None:
+def interrupt(lab: Lab, *groups: str, at: tuple[str, int], plan: MeasurementPlan) -> None:
     lab.interrupted = {at}
     with pytest.raises(KeyboardInterrupt):
         lab.measure_all(*groups, plan=plan)
 
 
 def test_it_goes_on_without_repeating_what_is_done(lab: Lab) -> None:
-    interrupt(lab, "ab", at=("b", 2), plan=Plan(repetitions=2))
+    interrupt(lab, "ab", at=("b", 2), plan=MeasurementPlan(repetitions=2))
     ((first, second),) = lab.resume()
     assert lab.done == [("a", 1), ("b", 1), ("b", 2), ("b", 2), ("a", 2)]
     assert (first.outcome, second.outcome) == ("ok", "ok")
@@ -39,21 +39,21 @@ def test_it_goes_on_without_repeating_what_is_done(lab: Lab) -> None:
 
 def test_arms_keep_their_order(lab: Lab) -> None:
     """Run ids of the same second sort by name; the turns must not."""
-    interrupt(lab, "ba", at=("b", 1), plan=Plan(repetitions=2))
+    interrupt(lab, "ba", at=("b", 1), plan=MeasurementPlan(repetitions=2))
     ((first, second),) = lab.resume()
     assert [run.description.arm for run in (first, second)] == ["b", "a"]
     assert lab.done[1:] == [("b", 1), ("a", 1), ("a", 2), ("b", 2)]
 
 
 def test_experiments_that_were_not_begun_are_measured_too(lab: Lab) -> None:
-    interrupt(lab, "a", "bc", "d", at=("b", 1), plan=Plan())
+    interrupt(lab, "a", "bc", "d", at=("b", 1), plan=MeasurementPlan())
     experiments = lab.resume()
     assert lab.done == [("a", 1), ("b", 1), ("b", 1), ("c", 1), ("d", 1)]
     assert [[run.outcome for run in runs] for runs in experiments] == [["ok"], ["ok", "ok"], ["ok"]]
 
 
 def test_interrupted_again_and_again_it_still_comes_to_its_end(lab: Lab) -> None:
-    interrupt(lab, "a", at=("a", 1), plan=Plan())
+    interrupt(lab, "a", at=("a", 1), plan=MeasurementPlan())
     for _ in range(3):
         lab.interrupted = {("a", 1)}
         with pytest.raises(KeyboardInterrupt):
@@ -63,15 +63,15 @@ def test_interrupted_again_and_again_it_still_comes_to_its_end(lab: Lab) -> None
 
 
 def test_what_an_interrupted_attempt_left_in_the_lake_is_removed(lab: Lab) -> None:
-    interrupt(lab, "a", at=("a", 1), plan=Plan())
+    interrupt(lab, "a", at=("a", 1), plan=MeasurementPlan())
     ((run,),) = lab.resume()
     outputs = [key for key in lab.store.objects if "output" in key]
     assert outputs == [f"penstock/lab/{run.description.id}/repetition-1.2/output/part-0"]
 
 
 def test_applications_that_outlived_the_interrupted_lab_are_ended_first(lab: Lab) -> None:
-    interrupt(lab, "a", at=("a", 1), plan=Plan())
-    (run_id,) = records.runs(lab.home)
+    interrupt(lab, "a", at=("a", 1), plan=MeasurementPlan())
+    (run_id,) = records.run_ids(lab.home)
     ours = Application("ours", ApplicationSpec("x.jar", SIZE, "x", tags=("lab", run_id)), State.RUNNING, NOW)
     others = Application("others", replace(ours.spec, tags=("lab", "another run")), State.RUNNING, NOW)
     lab.engine.strays = [ours, others]
@@ -80,8 +80,8 @@ def test_applications_that_outlived_the_interrupted_lab_are_ended_first(lab: Lab
 
 
 def test_two_cannot_go_on_with_one_run_at_once(lab: Lab) -> None:
-    interrupt(lab, "ab", at=("b", 1), plan=Plan())
-    first, second = records.runs(lab.home)
+    interrupt(lab, "ab", at=("b", 1), plan=MeasurementPlan())
+    first, second = records.run_ids(lab.home)
     refused: list[str] = []
 
     def resume_both() -> None:
@@ -100,13 +100,13 @@ def test_a_run_that_is_being_measured_is_not_taken_for_an_interrupted_one(lab: L
     seen: list[bool] = []
 
     def look() -> None:
-        (run_id,) = records.runs(lab.home)
+        (run_id,) = records.run_ids(lab.home)
         seen.append(records.in_progress(lab.home, run_id))
         with pytest.raises(StateError, match="No run on this machine was interrupted"):
             lab.resume("last")
 
     lab.during = look
-    (run,) = lab.measure("a", Plan())
+    (run,) = lab.measure("a", MeasurementPlan())
     assert seen == [True]
     assert not records.in_progress(lab.home, run.description.id)
 
@@ -148,7 +148,7 @@ def test_killed_in_the_middle_of_a_repetition_it_goes_on(lab: Lab) -> None:
 
 
 def test_what_came_to_its_end_is_not_resumed(lab: Lab) -> None:
-    (run,) = lab.measure("a", Plan())
+    (run,) = lab.measure("a", MeasurementPlan())
     with pytest.raises(StateError, match="was not interrupted"):
         lab.resume(run.description.id)
     with pytest.raises(StateError, match="No run on this machine was interrupted"):
@@ -157,7 +157,7 @@ def test_what_came_to_its_end_is_not_resumed(lab: Lab) -> None:
 
 def test_that_it_goes_on_with_another_version_is_said_and_recorded(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(environment, "commit", lambda: "before")
-    interrupt(lab, "a", at=("a", 1), plan=Plan())
+    interrupt(lab, "a", at=("a", 1), plan=MeasurementPlan())
     monkeypatch.setattr(environment, "commit", lambda: "after")
     ((run,),) = lab.resume()
     assert [sample["commit"] for sample in run.of_kind("resumed")] == ["after"]

@@ -100,10 +100,10 @@ def test_one_number_of_cores_in_two_shapes_is_no_curve() -> None:
 
 def test_sizes_are_whole_executors() -> None:
     size = cost.cluster_size(run(4, [], executor_cores=2))
-    sizes = cost.sizes_for([2, 6], size.executor, size.driver)
+    sizes = cost.cluster_sizes([2, 6], size.executor, size.driver)
     assert [found.executors for found in sizes] == [1, 3]
     with pytest.raises(ValueError, match="3 cores are not a whole number of executors with 2 cores each"):
-        cost.sizes_for([2, 3], size.executor, size.driver)
+        cost.cluster_sizes([2, 3], size.executor, size.driver)
 
 
 def test_predicted_sizes_pay_for_their_executors_and_one_driver() -> None:

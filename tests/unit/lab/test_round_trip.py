@@ -12,14 +12,14 @@ JVM = "spark.executor.extraJavaOptions"
 
 
 def test_driver_and_executors_wait_the_same_time_for_each_request() -> None:
-    found = conditions.settings("5ms")
+    found = conditions.round_trip_settings("5ms")
     assert found[INTERCEPTORS] == "io.penstock.workloads.RoundTrip"
     assert found[JVM] == found["spark.driver.extraJavaOptions"] == "-Dpenstock.lab.round.trip=5000"
-    assert conditions.settings("250us")[JVM] == "-Dpenstock.lab.round.trip=250"
+    assert conditions.round_trip_settings("250us")[JVM] == "-Dpenstock.lab.round.trip=250"
 
 
 def test_an_arms_own_interceptors_and_options_stay() -> None:
-    found = conditions.added({INTERCEPTORS: "a.Counter", JVM: "-Da=1", "spark.x": "1"}, "1s")
+    found = conditions.with_round_trip({INTERCEPTORS: "a.Counter", JVM: "-Da=1", "spark.x": "1"}, "1s")
     assert found[INTERCEPTORS] == "a.Counter,io.penstock.workloads.RoundTrip"
     assert found[JVM] == "-Da=1 -Dpenstock.lab.round.trip=1000000"
     assert found["spark.x"] == "1"
@@ -27,16 +27,16 @@ def test_an_arms_own_interceptors_and_options_stay() -> None:
 
 @pytest.mark.parametrize("own", [{}, {"spark.x": "1"}, {INTERCEPTORS: "a.Counter", JVM: "-Da=1  -Db=2"}])
 def test_taken_away_again_what_is_left_is_what_there_was(own: dict[str, str]) -> None:
-    assert conditions.removed(conditions.added(own, "5ms")) == own
-    assert conditions.removed(own) == own
+    assert conditions.without_round_trip(conditions.with_round_trip(own, "5ms")) == own
+    assert conditions.without_round_trip(own) == own
 
 
 def test_without_one_nothing_is_added() -> None:
-    assert conditions.added({"spark.x": "1"}, None) == {"spark.x": "1"}
+    assert conditions.with_round_trip({"spark.x": "1"}, None) == {"spark.x": "1"}
 
 
 @pytest.mark.parametrize("time", ["", "5", "0ms", "-1ms", "11s", "fast"])
 def test_a_time_that_cannot_be_is_refused(time: str) -> None:
     with pytest.raises(InvalidInput, match="round trip") as refused:
-        conditions.settings(time)
+        conditions.round_trip_settings(time)
     assert "5ms" in refused.value.fix

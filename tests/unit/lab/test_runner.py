@@ -10,7 +10,7 @@ import pytest
 
 from penstock.errors import InvalidInput, LakeError, MissingRequirement
 from penstock.lab import experiment, runner
-from penstock.lab.experiment import Experiment, Plan
+from penstock.lab.experiment import Experiment, MeasurementPlan
 from penstock.lake import stores
 from penstock.lake.ceph import rbd
 from penstock.lake.stores import StoreFacts
@@ -18,38 +18,38 @@ from tests.unit.lab.lab_world import Lab
 
 
 def test_arms_are_measured_in_turns_and_each_is_first_equally_often(lab: Lab) -> None:
-    lab.measure("ab", Plan(repetitions=2))
+    lab.measure("ab", MeasurementPlan(repetitions=2))
     assert lab.done == [("a", 1), ("b", 1), ("b", 2), ("a", 2)]
 
 
 def test_what_a_plan_says_it_will_do_is_what_is_done(lab: Lab) -> None:
-    experiment = Experiment(lab.arms("abc"), Plan(repetitions=2, warmup=1))
+    experiment = Experiment(lab.arms("abc"), MeasurementPlan(repetitions=2, warmup=1))
     runner.measure_all(lab.open_bench, [experiment], lab.listener)
     assert [(arm.name, repetition) for repetition, arm in experiment.order()] == lab.done
 
 
 def test_experiments_are_measured_one_after_the_other(lab: Lab) -> None:
-    first, second = lab.measure_all("ab", "c", plan=Plan(repetitions=2))
+    first, second = lab.measure_all("ab", "c", plan=MeasurementPlan(repetitions=2))
     assert lab.done == [("a", 1), ("b", 1), ("b", 2), ("a", 2), ("c", 1), ("c", 2)]
     assert [run.description.arm for run in (*first, *second)] == ["a", "b", "c"]
     assert len({run.description.experiment for run in first}) == 1
 
 
 def test_warm_up_is_recorded_and_marked_as_such(lab: Lab) -> None:
-    (run,) = lab.measure("a", Plan(repetitions=1, warmup=1))
+    (run,) = lab.measure("a", MeasurementPlan(repetitions=1, warmup=1))
     assert [(s["repetition"], s.get("warmup", False)) for s in run.of_kind("measure")] == [(0, True), (1, False)]
 
 
 def test_a_repetition_that_failed_is_recorded_as_failed_and_the_others_go_on(lab: Lab) -> None:
     lab.failing = {("a", 1)}
-    (run,) = lab.measure("a", Plan(repetitions=2))
+    (run,) = lab.measure("a", MeasurementPlan(repetitions=2))
     assert [sample["status"] for sample in run.of_kind("repetition")] == ["failed", "ok"]
     assert run.outcome == "failed"
 
 
 def test_an_arm_whose_data_cannot_be_made_has_failed_and_the_others_are_measured(lab: Lab) -> None:
     lab.unprepared = {"a"}
-    (first, second), (third,) = lab.measure_all("ab", "c", plan=Plan(repetitions=2))
+    (first, second), (third,) = lab.measure_all("ab", "c", plan=MeasurementPlan(repetitions=2))
     assert [run.outcome for run in (first, second, third)] == ["failed", "ok", "ok"]
     assert [(sample["status"], sample["error"]) for sample in first.of_kind("repetition")] == [
         ("failed", "there is no data")
@@ -63,21 +63,21 @@ def test_a_lake_that_takes_no_copy_of_the_record_ends_nothing(lab: Lab, monkeypa
         raise LakeError("the lake is away")
 
     lab.during = lambda: monkeypatch.setattr(lab.store, "put", away)
-    (run,) = lab.measure("a", Plan())
+    (run,) = lab.measure("a", MeasurementPlan())
     assert run.outcome == "ok"
     assert any("not copied into the lake" in note for note in lab.listener.notes)
 
 
 def test_a_wrong_result_makes_the_run_wrong_even_where_something_else_failed(lab: Lab) -> None:
     lab.failing, lab.wrong = {("a", 1)}, {("a", 2)}
-    (run,) = lab.measure("a", Plan(repetitions=2))
+    (run,) = lab.measure("a", MeasurementPlan(repetitions=2))
     assert run.outcome == "wrong"
 
 
 def test_an_arm_uses_as_many_of_its_lakes_gateways_as_it_says(lab: Lab) -> None:
     lab.endpoints = ("http://127.0.0.1:1", "http://127.0.0.1:2")
     one, both = (replace(arm, gateways=many) for arm, many in zip(lab.arms("ab"), (1, None), strict=True))
-    runs = runner.measure(lab.open_bench, [one, both], Plan(), lab.listener)
+    runs = runner.measure(lab.open_bench, [one, both], MeasurementPlan(), lab.listener)
     assert [run.description.lake["endpoints"] for run in runs] == [["http://127.0.0.1:1"], list(lab.endpoints)]
     bench = lab.open_bench(None)
     assert bench.through(1).gateway_settings() == {
@@ -89,7 +89,7 @@ def test_an_arm_uses_as_many_of_its_lakes_gateways_as_it_says(lab: Lab) -> None:
 
 def test_more_gateways_than_a_lake_has_are_refused_before_anything_is_recorded(lab: Lab) -> None:
     with pytest.raises(InvalidInput, match="no 3 gateways"):
-        runner.measure(lab.open_bench, [replace(lab.arms("a")[0], gateways=3)], Plan(), lab.listener)
+        runner.measure(lab.open_bench, [replace(lab.arms("a")[0], gateways=3)], MeasurementPlan(), lab.listener)
     assert not (lab.home.root / "lab").exists()
 
 
@@ -108,14 +108,14 @@ def test_stores_whose_buckets_have_one_name_would_share_the_page_cache(
     far = replace(near, lake=replace(near.lake, name="far", endpoints=endpoints, bucket=bucket))
     arms = [replace(arm, lake=lake) for arm, lake in zip(lab.arms("ab"), ("test", "far"), strict=True)]
     with pytest.raises(InvalidInput, match="both have a bucket") if refused else nullcontext():
-        runner.measure(lambda name: far if name == "far" else near, arms, Plan(), lab.listener)
+        runner.measure(lambda name: far if name == "far" else near, arms, MeasurementPlan(), lab.listener)
     assert bool(lab.done) is not refused
 
 
 def test_a_place_to_shuffle_in_that_is_not_there_is_refused_before_anything_is_recorded(lab: Lab) -> None:
     arm = replace(lab.arms("a")[0], settings={"spark.penstock.scratch.disk": "/nowhere"})
     with pytest.raises(MissingRequirement, match="no directory /nowhere"):
-        runner.measure(lab.open_bench, [arm], Plan(), lab.listener)
+        runner.measure(lab.open_bench, [arm], MeasurementPlan(), lab.listener)
     assert lab.done == []
 
 
@@ -128,7 +128,7 @@ def test_shuffling_on_a_block_device_is_refused_with_the_reason_where_there_is_n
     lab.lake_kind = kind
     arm = replace(lab.arms("a")[0], settings={"spark.penstock.scratch.disk": "krbd"})
     with pytest.raises(MissingRequirement, match=reason):
-        runner.measure(lab.open_bench, [arm], Plan(), lab.listener)
+        runner.measure(lab.open_bench, [arm], MeasurementPlan(), lab.listener)
     assert lab.done == []
 
 
@@ -136,7 +136,7 @@ def test_an_interrupted_arm_goes_on_with_the_gateways_it_began_with(lab: Lab) ->
     lab.endpoints = ("http://127.0.0.1:1", "http://127.0.0.1:2")
     lab.interrupted = {("a", 1)}
     with pytest.raises(KeyboardInterrupt):
-        runner.measure(lab.open_bench, [replace(lab.arms("a")[0], gateways=1)], Plan(), lab.listener)
+        runner.measure(lab.open_bench, [replace(lab.arms("a")[0], gateways=1)], MeasurementPlan(), lab.listener)
     seen: list[int | None] = []
     lab.during_session = lambda session: seen.append(session.bench.gateways)
     lab.resume()
@@ -144,14 +144,14 @@ def test_an_interrupted_arm_goes_on_with_the_gateways_it_began_with(lab: Lab) ->
 
 
 def test_each_repetition_says_what_it_used_of_the_machine(lab: Lab) -> None:
-    (run,) = lab.measure("a", Plan(repetitions=2))
+    (run,) = lab.measure("a", MeasurementPlan(repetitions=2))
     usage = run.of_kind("usage")
     assert [sample["repetition"] for sample in usage] == [1, 2]
     assert all(sample["machine_core_seconds"] >= 0 and sample["elapsed_ms"] >= 0 for sample in usage)
 
 
 def test_after_the_first_repetition_it_says_how_long_the_rest_will_take(lab: Lab) -> None:
-    lab.measure("ab", Plan(repetitions=2))
+    lab.measure("ab", MeasurementPlan(repetitions=2))
     first, *others = lab.listener.notes
     assert first == "1 of 4"
     assert [note.partition(";")[0] for note in others] == ["2 of 4", "3 of 4", "4 of 4"]
@@ -160,7 +160,7 @@ def test_after_the_first_repetition_it_says_how_long_the_rest_will_take(lab: Lab
 
 def test_an_impossible_option_is_refused_before_anything_is_recorded(lab: Lab) -> None:
     with pytest.raises(InvalidInput, match="no such letter"):
-        lab.measure_all("a", "b?", plan=Plan())
+        lab.measure_all("a", "b?", plan=MeasurementPlan())
     assert lab.done == []
     assert not (lab.home.root / "lab").exists()
 
@@ -168,7 +168,7 @@ def test_an_impossible_option_is_refused_before_anything_is_recorded(lab: Lab) -
 def test_a_disk_too_small_is_refused_before_the_work_starts(lab: Lab) -> None:
     lab.lake_kind = "embedded"
     with pytest.raises(MissingRequirement, match=r"needs about 1\S* "):
-        runner.measure(lab.open_bench, lab.arms("a", bytes_needed=1 << 60), Plan(), lab.listener)
+        runner.measure(lab.open_bench, lab.arms("a", bytes_needed=1 << 60), MeasurementPlan(), lab.listener)
     assert lab.done == []
 
 
@@ -177,9 +177,9 @@ def test_data_needs_as_much_disk_as_its_store_keeps_it(
     lab: Lab, times: float | None, needed: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lab.lake_kind = "ceph"
-    monkeypatch.setattr(stores, "facts", lambda *_: StoreFacts("Ceph", raw_factor=times))
+    monkeypatch.setattr(stores, "store_facts", lambda *_: StoreFacts("Ceph", raw_factor=times))
     with pytest.raises(MissingRequirement, match=f"needs about {needed}"):
-        runner.measure(lab.open_bench, lab.arms("a", bytes_needed=1 << 50), Plan(), lab.listener)
+        runner.measure(lab.open_bench, lab.arms("a", bytes_needed=1 << 50), MeasurementPlan(), lab.listener)
 
 
 def test_caches_are_dropped_before_every_repetition_where_the_plan_says_so(
@@ -188,6 +188,6 @@ def test_caches_are_dropped_before_every_repetition_where_the_plan_says_so(
     prepared: list[tuple[str, int]] = []
     monkeypatch.setattr(runner, "require_caches", lambda _: None)
     monkeypatch.setattr(runner, "prepare_caches", lambda policy, home: prepared.append((policy, len(lab.done))))
-    (run,) = lab.measure("a", Plan(repetitions=2, caches=experiment.DROP))
+    (run,) = lab.measure("a", MeasurementPlan(repetitions=2, caches=experiment.DROP))
     assert prepared == [("drop", 0), ("drop", 1)]
     assert run.description.plan["caches"] == "drop"

@@ -7,14 +7,14 @@ from dataclasses import replace
 import pytest
 
 from penstock.lab.analysis import cost, stores
-from penstock.lab.analysis.stores import Choices
+from penstock.lab.analysis.stores import StoreChoices
 from tests.unit.lab.lab_runs import GB, run
 from tests.unit.lab.store_runs import STORES, dfsio, eight, lake, timed, tpcds
 from tests.unit.lab.test_price import DISKS, PRICES
 
 
 def test_enrichment_on_erasure_coded_ceph_is_37_percent_slower_at_half_the_price() -> None:
-    found = stores.matrix([timed("enrichment", "HDFS"), timed("enrichment", "Ceph 4+2")])
+    found = stores.store_matrix([timed("enrichment", "HDFS"), timed("enrichment", "Ceph 4+2")])
     (row,), (_, ceph) = found.rows, found.stores
     against = found.relative(row, ceph)
     assert against is not None
@@ -25,12 +25,12 @@ def test_enrichment_on_erasure_coded_ceph_is_37_percent_slower_at_half_the_price
 
 
 def test_one_copy_has_a_third_of_the_price_of_three() -> None:
-    found = stores.matrix([timed("etl", "HDFS"), timed("etl", "embedded"), timed("etl", "Ceph 3x")])
+    found = stores.store_matrix([timed("etl", "HDFS"), timed("etl", "embedded"), timed("etl", "Ceph 3x")])
     assert [found.capacity(store) for store in found.stores] == [1, pytest.approx(1 / 3), 1]
 
 
 def test_the_raw_bytes_are_those_of_the_data_set_times_the_factor() -> None:
-    found = stores.matrix([timed("etl", name) for name in STORES])
+    found = stores.store_matrix([timed("etl", name) for name in STORES])
     (row,) = found.rows
     assert [row.cells[store.name].raw_bytes(store) for store in found.stores] == [
         30 * GB,
@@ -42,14 +42,14 @@ def test_the_raw_bytes_are_those_of_the_data_set_times_the_factor() -> None:
 
 def test_throughput_is_that_per_core_and_hour() -> None:
     """10 GB in 20 s on 2 cores: 10 / 2 / 20 × 3600 = 900 GB per core and hour."""
-    found = stores.matrix([timed("etl", "HDFS"), timed("etl", "embedded", seconds=40)])
+    found = stores.store_matrix([timed("etl", "HDFS"), timed("etl", "embedded", seconds=40)])
     (row,) = found.rows
     assert row.cells["HDFS"].gb_per_core_hour == pytest.approx(900)
     assert row.cells["embedded"].gb_per_core_hour == pytest.approx(450)
 
 
 def test_reading_and_writing_are_two_workloads_and_the_numbers_of_clients_one() -> None:
-    found = stores.matrix([dfsio("HDFS"), dfsio("Ceph 4+2")])
+    found = stores.store_matrix([dfsio("HDFS"), dfsio("Ceph 4+2")])
     assert [row.series for row in found.rows] == ["write", "read"]
     write, read = found.rows
     assert write.cells["HDFS"].seconds == pytest.approx(16), "8 s with two clients and 8 s with four"
@@ -59,7 +59,7 @@ def test_reading_and_writing_are_two_workloads_and_the_numbers_of_clients_one() 
 
 
 def test_a_query_that_failed_anywhere_is_in_no_stores_time() -> None:
-    found = stores.matrix([tpcds("HDFS"), tpcds("Ceph 3x", failing="q42")])
+    found = stores.store_matrix([tpcds("HDFS"), tpcds("Ceph 3x", failing="q42")])
     (row,) = found.rows
     assert row.left_out == ("q42",)
     assert row.cells["HDFS"].seconds == pytest.approx(1.0)
@@ -72,7 +72,7 @@ def test_the_mean_over_the_workloads_is_geometric_and_of_those_that_both_complet
         *(timed("kmeans", name, seconds=seconds) for name, seconds in (("HDFS", 10.0), ("embedded", 5.0))),
         timed("terasort", "HDFS"),
     ]
-    found = stores.matrix(runs)
+    found = stores.store_matrix(runs)
     assert len(found.rows) == 3
     assert found.mean_time(found.stores[1]) == pytest.approx(1.0), "twice as slow once and twice as fast once"
     assert found.ratio(found.rows[2], found.stores[1]) is None
@@ -80,8 +80,8 @@ def test_the_mean_over_the_workloads_is_geometric_and_of_those_that_both_complet
 
 def test_the_baseline_is_the_first_arm_or_the_one_that_is_named() -> None:
     runs = [timed("etl", "embedded"), timed("etl", "HDFS")]
-    assert stores.matrix(runs).baseline.name == "embedded"
-    assert stores.matrix(runs, Choices(baseline="HDFS")).baseline.name == "HDFS"
+    assert stores.store_matrix(runs).baseline.name == "embedded"
+    assert stores.store_matrix(runs, StoreChoices(baseline="HDFS")).baseline.name == "HDFS"
 
 
 def test_the_protection_of_an_external_store_can_be_given() -> None:
@@ -92,51 +92,53 @@ def test_the_protection_of_an_external_store_can_be_given() -> None:
         replace(one, description=replace(one.description, lake=foreign(one.description.arm)))
         for one in (timed("etl", "HDFS"), timed("etl", "Ceph 4+2"))
     ]
-    found = stores.matrix(runs)
+    found = stores.store_matrix(runs)
     assert found.relative(found.rows[0], found.stores[1]) is None
-    chosen = Choices(protections={"HDFS": cost.protection("3x"), "Ceph 4+2": cost.protection("8+3")})
-    found = stores.matrix(runs, chosen)
+    chosen = StoreChoices(protections={"HDFS": cost.parse_protection("3x"), "Ceph 4+2": cost.parse_protection("8+3")})
+    found = stores.store_matrix(runs, chosen)
     assert found.capacity(found.stores[1]) == pytest.approx(1.375 / 3)
 
 
 def test_a_run_of_an_older_release_that_recorded_no_store_is_compared_by_time() -> None:
     older = {"name": "old", "kind": "external", "endpoints": []}
     one = timed("etl", "HDFS")
-    found = stores.matrix([replace(one, description=replace(one.description, lake=older)), timed("etl", "embedded")])
+    found = stores.store_matrix(
+        [replace(one, description=replace(one.description, lake=older)), timed("etl", "embedded")]
+    )
     assert found.ratio(found.rows[0], found.stores[1]) is not None
     assert found.capacity(found.stores[1]) is None
 
 
 def test_eight_workloads_on_four_stores_make_a_whole_table() -> None:
-    found = stores.matrix(eight())
+    found = stores.store_matrix(eight())
     assert len(found.rows) == 8
     assert all(list(row.cells) == list(STORES) for row in found.rows)
 
 
 def test_the_price_of_raw_capacity_is_that_of_the_drives_it_fills() -> None:
     """A TB on three copies, drives filled to 80 %, at 15 a TB: 15 × 3 / 0.8 = 56.25; on 4+2 half of that."""
-    assert stores.capacity_price(PRICES, DISKS, cost.protection("3x")) == pytest.approx(56.25)
-    assert stores.capacity_price(PRICES, DISKS, cost.protection("4+2")) == pytest.approx(28.125)
+    assert stores.capacity_price(PRICES, DISKS, cost.parse_protection("3x")) == pytest.approx(56.25)
+    assert stores.capacity_price(PRICES, DISKS, cost.parse_protection("4+2")) == pytest.approx(28.125)
 
 
 @pytest.mark.parametrize(
     ("runs", "chosen", "why"),
     [
-        ([timed("etl", "HDFS")], Choices(), "all runs are of one arm"),
+        ([timed("etl", "HDFS")], StoreChoices(), "all runs are of one arm"),
         (
             [timed("etl", "HDFS"), timed("etl", "embedded")],
-            Choices("S3"),
+            StoreChoices("S3"),
             "there is no arm S3; the arms are HDFS, embedded",
         ),
-        ([timed("etl", "HDFS")] * 2 + [timed("etl", "embedded")], Choices(), "measured twice on HDFS"),
-        ([run("etl", [], arm="a"), run("etl", [], arm="b")], Choices(), "no workload was completed"),
+        ([timed("etl", "HDFS")] * 2 + [timed("etl", "embedded")], StoreChoices(), "measured twice on HDFS"),
+        ([run("etl", [], arm="a"), run("etl", [], arm="b")], StoreChoices(), "no workload was completed"),
         (
             [timed("etl", "HDFS"), run("kmeans", [], arm="HDFS", lake=lake("embedded")), timed("etl", "embedded")],
-            Choices(),
+            StoreChoices(),
             "the arm HDFS has different lakes in different workloads",
         ),
     ],
 )
-def test_runs_that_make_no_table_are_refused_with_the_reason(runs: list, chosen: Choices, why: str) -> None:  # type: ignore[type-arg]
+def test_runs_that_make_no_table_are_refused_with_the_reason(runs: list, chosen: StoreChoices, why: str) -> None:  # type: ignore[type-arg]
     with pytest.raises(ValueError, match=why):
-        stores.matrix(runs, chosen)
+        stores.store_matrix(runs, chosen)

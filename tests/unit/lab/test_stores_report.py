@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from penstock.errors import InvalidInput
-from penstock.lab.analysis.stores import Choices
+from penstock.lab.analysis.stores import StoreChoices
 from penstock.lab.records import Run
 from penstock.lab.report import report, stores
 from penstock.lab.report.render import Document, Plot, Table
@@ -124,7 +124,7 @@ def broken(run: Run, why: str) -> Run:
 
 
 def test_another_baseline_turns_the_comparison_round() -> None:
-    question = stores.Question(Choices(baseline="Ceph 4+2"))
+    question = stores.StoreOptions(StoreChoices(baseline="Ceph 4+2"))
     rows = table(stores.document([timed("etl", "HDFS"), timed("etl", "Ceph 4+2")], question), "Stores")
     assert [row[0] for row in rows[1:]] == ["Ceph 4+2", "HDFS"]
     assert rows[2][4:] == ["0.73×", "2×", "1.46×"]

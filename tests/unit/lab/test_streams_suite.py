@@ -36,7 +36,7 @@ def is_user(name: str, *numbers: int) -> bool:
 
 def test_no_cluster_of_a_crowd_has_an_executor_larger_than_a_node() -> None:
     pods = Capacity(64, 512 * GIB, node=Node(4, 16 * GIB), elastic=True)
-    assert conditions.share(pods, 2).executor.cores == 3
+    assert conditions.equal_share(pods, 2).executor.cores == 3
 
 
 some_queries = st.lists(st.sampled_from(tpcds.ALL), min_size=5, unique=True)
@@ -44,7 +44,7 @@ some_queries = st.lists(st.sampled_from(tpcds.ALL), min_size=5, unique=True)
 
 @given(st.integers(1, 20), some_queries, st.integers())
 def test_each_user_asks_every_query_once_and_no_two_in_one_order(count: int, names: list[str], seed: int) -> None:
-    drawn = concurrency.draw(count, names, seed)
+    drawn = concurrency.draw_users(count, names, seed)
     assert [user.number for user in drawn] == list(range(1, count + 1))
     assert all(sorted(user.order) == sorted(names) for user in drawn)
     assert len({user.order for user in drawn}) == count
@@ -54,11 +54,11 @@ def test_each_user_asks_every_query_once_and_no_two_in_one_order(count: int, nam
 def test_the_same_seed_gives_the_same_orders_to_however_many(
     count: int, more: int, names: list[str], seed: int
 ) -> None:
-    assert concurrency.draw(count + more, names, seed)[:count] == concurrency.draw(count, names, seed)
+    assert concurrency.draw_users(count + more, names, seed)[:count] == concurrency.draw_users(count, names, seed)
 
 
 def test_another_seed_gives_other_orders() -> None:
-    assert concurrency.draw(5, tpcds.ALL, 1) != concurrency.draw(5, tpcds.ALL, 2)
+    assert concurrency.draw_users(5, tpcds.ALL, 1) != concurrency.draw_users(5, tpcds.ALL, 2)
 
 
 def test_more_users_than_orders_are_refused() -> None:
@@ -69,15 +69,15 @@ def test_more_users_than_orders_are_refused() -> None:
 @given(st.integers(1, 64), st.integers(2 * GIB, 512 * GIB), st.integers(1, 64))
 def test_shares_fit_together_or_the_crowd_is_refused(cores: int, memory: int, count: int) -> None:
     capacity = Capacity(cores, memory)
-    size = conditions.share(capacity, count)
+    size = conditions.equal_share(capacity, count)
     promise = count * promised(size).memory_bytes
     least = count * 2 * (512 + 384 << 20)
     if memory >= least:
         assert promise <= memory
-        conditions.require_room(size, count, capacity)
+        conditions.require_clusters_fit(size, count, capacity)
     else:
         with pytest.raises(InvalidInput, match="do not fit"):
-            conditions.require_room(size, count, capacity)
+            conditions.require_clusters_fit(size, count, capacity)
 
 
 def test_users_that_do_not_fit_are_told_how_many_would(world: World) -> None:
@@ -99,7 +99,7 @@ def test_one_user_alone_comes_first_and_then_all_at_once(world: World) -> None:
 def test_what_each_user_asked_is_recorded_in_their_order(world: World) -> None:
     run = world.measure(SUITE)
     orders = {sample["user"]: tuple(sample["queries"]) for sample in run.of_kind("order")}
-    assert orders == {user.number: user.order for user in concurrency.draw(3, SUITE.queries, SUITE.seed)}
+    assert orders == {user.number: user.order for user in concurrency.draw_users(3, SUITE.queries, SUITE.seed)}
     for number, order in orders.items():
         asked = [s["query"] for s in run.of_kind("query") if s["user"] == number and s["phase"] == "together"]
         assert tuple(asked) == order
@@ -144,9 +144,9 @@ def test_answers_in_another_order_of_rows_are_the_same_answer() -> None:
     def line(*rows: list[int]) -> dict[str, object]:
         return {"query": "q1", "columns": ["x"], "types": ["int"], "rows": list(rows)}
 
-    (one,) = concurrency.distinct({"a": [line([1], [2])], "b": [line([2], [1])]})
+    (one,) = concurrency.distinct_answers({"a": [line([1], [2])], "b": [line([2], [1])]})
     assert one["whose"] == ["a", "b"]
-    assert len(concurrency.distinct({"a": [line([1], [1])], "b": [line([1])]})) == 2
+    assert len(concurrency.distinct_answers({"a": [line([1], [1])], "b": [line([1])]})) == 2
 
 
 def test_a_user_whose_query_failed_spoils_the_total_and_nobody_elses_time(world: World) -> None:

@@ -16,11 +16,11 @@ from penstock.errors import InvalidInput
 from penstock.home import Home
 from penstock.lab import environment as benches
 from penstock.lab import launchers, runner
-from penstock.lab.environment import Bench
-from penstock.lab.experiment import Arm, Plan
+from penstock.lab.environment import Environment
+from penstock.lab.experiment import Arm, MeasurementPlan
 from penstock.lab.records import Run
 from penstock.lab.workloads import sort
-from penstock.lab.workloads.registry import restored
+from penstock.lab.workloads.registry import restore_suite
 from penstock.lab.workloads.sort import TeraSort
 from penstock.lake.model import Lake
 from penstock.model import ApplicationSpec, ClusterSize, ProcessSize, State
@@ -44,9 +44,9 @@ class World:
         self.sorting = threading.Barrier(1)
         monkeypatch.setattr(benches, "versions", lambda: {"spark": "4.1.2"})
         monkeypatch.setattr(launchers, "workloads_jar", lambda: Path("penstock-workloads.jar"))
-        self.bench = Bench(Home(tmp_path / "home"), LAKE, self.store, self.engine)  # type: ignore[arg-type]
+        self.bench = Environment(Home(tmp_path / "home"), LAKE, self.store, self.engine)  # type: ignore[arg-type]
 
-    def measure(self, suite: TeraSort = SMALL, plan: Plan = Plan()) -> Run:  # noqa: B008 - frozen
+    def measure(self, suite: TeraSort = SMALL, plan: MeasurementPlan = MeasurementPlan()) -> Run:  # noqa: B008 - frozen
         (run,) = runner.measure(lambda _: self.bench, [Arm("Penstock", suite, SIZE)], plan, Silent())
         return run
 
@@ -104,7 +104,7 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
 
 
 def test_data_is_generated_once_and_every_repetition_sorts_and_validates(world: World) -> None:
-    run = world.measure(plan=Plan(repetitions=2))
+    run = world.measure(plan=MeasurementPlan(repetitions=2))
     assert run.outcome == "ok"
     assert world.mains() == ["Generate", *["Sort", "Validate"] * 2]
     assert [sample["name"] for sample in run.of_kind("measure")] == ["generate", *["sort", "validate"] * 2]
@@ -204,7 +204,7 @@ def test_a_local_sort_that_memory_cannot_hold_is_refused(monkeypatch: pytest.Mon
 
 def test_a_recorded_run_is_made_again_from_its_options() -> None:
     suite = replace(SMALL, skewed=True, concurrent=2, partitions=5, limit=True)
-    assert restored("terasort", json.loads(json.dumps(suite.options()))) == suite
+    assert restore_suite("terasort", json.loads(json.dumps(suite.options()))) == suite
 
 
 def test_a_size_that_is_none_is_told_with_the_option() -> None:

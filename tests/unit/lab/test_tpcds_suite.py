@@ -11,7 +11,7 @@ import pytest
 
 from penstock.errors import InvalidInput
 from penstock.lab import conditions, runner
-from penstock.lab.experiment import Arm, Plan
+from penstock.lab.experiment import Arm, MeasurementPlan
 from penstock.lab.workloads import tpcds
 from tests.unit.lab.lab_fakes import Silent
 from tests.unit.lab.tpcds_world import LAKE, SIZE, World
@@ -55,15 +55,15 @@ def test_a_catalog_that_lost_its_tables_gets_them_back(world: World) -> None:
 
 
 def test_another_object_size_is_another_data_set_beside_the_first() -> None:
-    small, large = tpcds.DataSet(1), tpcds.DataSet(1, 128 << 20)
+    small, large = tpcds.TpcdsData(1), tpcds.TpcdsData(1, 128 << 20)
     assert (small.prefix, large.prefix) == ("tpcds/sf1", "tpcds/sf1_128m")
     assert small.database(LAKE) != large.database(LAKE)
 
 
 def test_another_layout_is_another_data_set_and_so_is_every_object_size_below_a_megabyte() -> None:
-    sizes = [tpcds.DataSet(1, size) for size in (32 << 20, 256 << 10, 64 << 10, 100_000)]
+    sizes = [tpcds.TpcdsData(1, size) for size in (32 << 20, 256 << 10, 64 << 10, 100_000)]
     assert [data.name for data in sizes] == ["sf1", "sf1_256k", "sf1_64k", "sf1_100000b"]
-    layouts = [tpcds.DataSet(1, 256 << 10, layout=layout).database(LAKE) for layout in LAYOUTS]
+    layouts = [tpcds.TpcdsData(1, 256 << 10, layout=layout).database(LAKE) for layout in LAYOUTS]
     assert layouts == [
         "tpcds_sf1_256k",
         "tpcds_sf1_256k_by_day",
@@ -74,7 +74,7 @@ def test_another_layout_is_another_data_set_and_so_is_every_object_size_below_a_
 
 def test_lakes_that_share_a_catalog_have_databases_of_their_own() -> None:
     names = ("embedded", "ceph", "ceph-ec", "ceph_ec", "Ceph", "ceph.ec")
-    databases = [tpcds.DataSet(0.1).database(replace(LAKE, name=name)) for name in names]
+    databases = [tpcds.TpcdsData(0.1).database(replace(LAKE, name=name)) for name in names]
     assert databases[:3] == ["tpcds_sf0p1", "tpcds_sf0p1_ceph", "tpcds_sf0p1_ceph_ec"]
     assert len(set(databases)) == len(names)
 
@@ -129,8 +129,8 @@ def test_the_independent_engine_reads_no_file_of_an_index(world: World) -> None:
 
 
 def test_what_is_made_before_the_measuring_does_not_wait_for_a_round_trip(world: World) -> None:
-    far = Arm("far", replace(SUITE, index=True), SIZE, settings=conditions.settings("5ms"))
-    runner.measure(lambda _: world.bench, [far], Plan(), Silent())
+    far = Arm("far", replace(SUITE, index=True), SIZE, settings=conditions.round_trip_settings("5ms"))
+    runner.measure(lambda _: world.bench, [far], MeasurementPlan(), Silent())
     waiting = [any("round.trip" in value for value in spec.settings.values()) for spec in world.engine.submitted]
     assert world.mains() == ["Load", "Index", "PowerRun"]
     assert waiting == [False, False, True]

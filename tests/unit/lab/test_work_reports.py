@@ -10,7 +10,7 @@ import pytest
 from penstock.lab.analysis.samples import failed_checks
 from penstock.lab.records import Run
 from penstock.lab.report import report
-from penstock.lab.report.render import Document, Plot, Table, brief
+from penstock.lab.report.render import Document, Plot, Table, terminal_tables
 from tests.unit.lab import lab_runs
 from tests.unit.lab.lab_runs import GB, check, measure, repetition
 
@@ -123,7 +123,7 @@ def test_a_generator_near_its_ceiling_is_no_measure_of_the_store() -> None:
 
 def test_the_terminal_shows_what_the_question_was_and_not_how_to_run_it_again() -> None:
     document = report.document([lab_runs.objects()])
-    columns = [table.columns[0] for table in brief(document)]
+    columns = [table.columns[0] for table in terminal_tables(document)]
     assert columns == ["measure", "operation"]
 
 

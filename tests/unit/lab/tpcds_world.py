@@ -13,8 +13,8 @@ import pytest
 from penstock.home import Home
 from penstock.lab import environment as benches
 from penstock.lab import launchers, runner
-from penstock.lab.environment import Bench
-from penstock.lab.experiment import Arm, Plan
+from penstock.lab.environment import Environment
+from penstock.lab.experiment import Arm, MeasurementPlan
 from penstock.lab.records import Run
 from penstock.lab.workloads import tpcds
 from penstock.lab.workloads.base import Suite
@@ -47,14 +47,14 @@ class World:
         self.tables: set[str] = set()
         self.home = Home(tmp_path / "home")
         self.scratch = tmp_path
-        monkeypatch.setattr(Bench, "has_tables", lambda bench, database: database in self.tables)
+        monkeypatch.setattr(Environment, "has_tables", lambda bench, database: database in self.tables)
         monkeypatch.setattr(tpcds, "workloads_jar", lambda: Path("penstock-workloads.jar"))
         monkeypatch.setattr(tpcds, "query_texts", lambda jar, names: {name: TEXTS[name] for name in names})
         monkeypatch.setattr(benches, "versions", lambda: {"spark": "4.1.2"})
         monkeypatch.setattr(launchers, "workloads_jar", lambda: Path("penstock-workloads.jar"))
-        self.bench = Bench(self.home, LAKE, self.store, self.engine)  # type: ignore[arg-type]
+        self.bench = Environment(self.home, LAKE, self.store, self.engine)  # type: ignore[arg-type]
 
-    def measure(self, suite: Suite, plan: Plan = Plan()) -> Run:  # noqa: B008 - a value
+    def measure(self, suite: Suite, plan: MeasurementPlan = MeasurementPlan()) -> Run:  # noqa: B008 - a value
         (run,) = runner.measure(lambda _: self.bench, [Arm("Penstock", suite, SIZE)], plan, Silent())
         return run
 

@@ -92,7 +92,7 @@ def test_what_is_about_s3_refuses_it_by_name() -> None:
 
 
 def test_the_lab_is_told_how_many_copies_there_are_and_how_they_are_read(tmp_path) -> None:
-    near, far = (stores.facts(Home(tmp_path), lake) for lake in (NEAR, FAR))
+    near, far = (stores.store_facts(Home(tmp_path), lake) for lake in (NEAR, FAR))
     assert (near.software, near.protection, near.raw_factor) == ("HDFS", "2x", 2.0)
     assert "short-circuit" in near.layout["reads"]
     assert far.layout["reads"] == "over TCP"

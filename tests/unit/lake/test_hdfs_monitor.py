@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.lake.hdfs.servers import judged
+from penstock.lake.hdfs.servers import parse_health
 
 SYSTEM = {
     "FSState": "Operational",
@@ -19,11 +19,11 @@ BLOCKS = {"UnderReplicatedBlocks": 3, "MissingBlocks": 1}
 
 
 def test_capacity_is_raw_and_short_copies_are_told() -> None:
-    health = judged(SYSTEM, BLOCKS)
+    health = parse_health(SYSTEM, BLOCKS)
     assert (health.live, health.capacity_bytes, health.used_bytes) == (2, 541106348032, 49152)
     assert (health.under_replicated, health.missing) == (3, 1)
 
 
 @pytest.mark.parametrize(("state", "safe"), [("Operational", False), ("safeMode", True)])
 def test_safe_mode_is_whatever_is_not_operational(state: str, safe: bool) -> None:
-    assert judged({**SYSTEM, "FSState": state}, BLOCKS).safe_mode is safe
+    assert parse_health({**SYSTEM, "FSState": state}, BLOCKS).safe_mode is safe

@@ -10,7 +10,14 @@ from penstock.engine.preparation import resolved
 from penstock.errors import InvalidInput, NotFound, StateError
 from penstock.home import Home
 from penstock.lake import credentials as module
-from penstock.lake.credentials import CredentialsFile, as_ini, checked, from_environment, from_lines, resolve
+from penstock.lake.credentials import (
+    CredentialsFile,
+    format_ini,
+    from_environment,
+    parse_lines,
+    resolve,
+    validate_credentials,
+)
 from penstock.lake.model import Credentials, Lake
 from penstock.lake.settings import ENVIRONMENT, gateway_settings, private_credentials_file, spark_settings
 from penstock.model import ApplicationSpec, ClusterSize, ProcessSize
@@ -29,7 +36,7 @@ def home(tmp_path: Path) -> Home:
 @given(secrets)
 def test_any_key_a_store_may_hand_out_survives_the_file(credentials: Credentials) -> None:
     parser = configparser.RawConfigParser()
-    parser.read_string(as_ini({"p": credentials}))
+    parser.read_string(format_ini({"p": credentials}))
     assert parser["p"]["aws_access_key_id"] == credentials.access_key
     assert parser["p"]["aws_secret_access_key"] == credentials.secret_key
     assert parser["p"].get("aws_session_token") == credentials.session_token
@@ -39,16 +46,16 @@ def test_any_key_a_store_may_hand_out_survives_the_file(credentials: Credentials
 def test_a_value_that_would_break_the_file_or_a_header_is_refused_without_repeating_it(value: str) -> None:
     for credentials in (Credentials(value, "secret"), Credentials("key", value)):
         with pytest.raises(InvalidInput) as caught:
-            checked(credentials)
+            validate_credentials(credentials)
         assert len(value) < 2 or value not in str(caught.value)
 
 
 def test_standard_input_gives_two_or_three_lines() -> None:
-    assert from_lines("key\nsecret\n") == Credentials("key", "secret")
-    assert from_lines("key\r\nsecret\r\ntoken") == Credentials("key", "secret", "token")
+    assert parse_lines("key\nsecret\n") == Credentials("key", "secret")
+    assert parse_lines("key\r\nsecret\r\ntoken") == Credentials("key", "secret", "token")
     for wrong in ("", "key", "a\nb\nc\nd"):
         with pytest.raises(InvalidInput):
-            from_lines(wrong)
+            parse_lines(wrong)
 
 
 def test_half_an_environment_is_none() -> None:
@@ -104,7 +111,7 @@ def test_a_reference_to_nothing_says_how_to_get_credentials(
 
 def test_a_profile_of_the_users_aws_files_is_resolved_at_use(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     files = home.root / "aws"
-    files.write_text(as_ini({"ceph": Credentials("k", "s%")}))
+    files.write_text(format_ini({"ceph": Credentials("k", "s%")}))
     monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(files))
     assert resolve(home, "aws:ceph") == Credentials("k", "s%")
 

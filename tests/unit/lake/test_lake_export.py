@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 from penstock.cli.lake.lakes import app
 from penstock.errors import InvalidInput
 from penstock.home import Home
-from penstock.lake.export import Placement, addresses, objects, url
+from penstock.lake.export import ExportOptions, addresses, objects, url
 from penstock.lake.model import Credentials, Lake
 from penstock.lake.registry import Lakes
 
@@ -28,7 +28,7 @@ def lake(*endpoints: str, **more: Any) -> Lake:
 
 def exported(chosen: Lake, **where: Any) -> list[dict[str, Any]]:
     found = addresses(chosen.endpoints, {host_of(endpoint): [host_of(endpoint)] for endpoint in chosen.endpoints})
-    return objects(chosen, found, Placement("ceph", "analytics", **where))
+    return objects(chosen, found, ExportOptions("ceph", "analytics", **where))
 
 
 def host_of(endpoint: str) -> str:
@@ -205,7 +205,7 @@ def test_a_bucket_in_the_hosts_name_is_refused() -> None:
 @pytest.mark.parametrize("name", ["", "1st", "Ceph", "a_b", "a" * 64, "a-", "a.b", "a\nkind: Secret"])
 def test_a_name_kubernetes_would_refuse_is_refused_here(name: str) -> None:
     found = addresses(GATEWAYS, {host_of(endpoint): [host_of(endpoint)] for endpoint in GATEWAYS})
-    for where in (Placement(name), Placement("ceph", name), Placement("ceph", secret=name or "-")):
+    for where in (ExportOptions(name), ExportOptions("ceph", name), ExportOptions("ceph", secret=name or "-")):
         with pytest.raises(InvalidInput):
             objects(lake(), found, where)
 
@@ -234,7 +234,7 @@ def test_the_command_writes_what_can_be_applied_and_no_secret(tmp_path: Path, mo
 
 def test_the_settings_of_the_configuration_lead_to_the_service() -> None:
     found = addresses(GATEWAYS, {host_of(endpoint): [host_of(endpoint)] for endpoint in GATEWAYS})
-    where = Placement("ceph", "analytics")
+    where = ExportOptions("ceph", "analytics")
     (configuration,) = by_kind(objects(lake(), found, where), "ConfigMap")
     assert f"spark.hadoop.fs.s3a.endpoint {url(lake(), found, where)}\n" in configuration["data"]["spark.conf"]
     assert configuration["data"]["credentials-secret"] == "ceph-credentials"

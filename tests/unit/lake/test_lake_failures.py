@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from penstock.errors import LakeError, NotFound
 from penstock.lake.model import Lake
-from penstock.lake.s3 import translated
+from penstock.lake.s3 import translate
 
 ENDPOINT = "http://store:9000"
 LAKE = Lake("sales", (ENDPOINT,), "data", "environment")
@@ -36,7 +36,7 @@ def refused(code: str, status: int) -> aws.ClientError:
     ],
 )
 def test_a_refusal_is_named_in_the_users_words(code: str, status: int, words: str) -> None:
-    error = translated(refused(code, status), LAKE, ENDPOINT, key="k")
+    error = translate(refused(code, status), LAKE, ENDPOINT, key="k")
     assert isinstance(error, LakeError)
     assert words in error.problem
     assert code in error.why
@@ -44,10 +44,10 @@ def test_a_refusal_is_named_in_the_users_words(code: str, status: int, words: st
 
 
 def test_a_missing_object_is_not_found_and_a_missing_bucket_is_the_lakes_fault() -> None:
-    assert isinstance(translated(refused("404", 404), LAKE, ENDPOINT, key="k"), NotFound)
-    assert isinstance(translated(refused("NoSuchKey", 404), LAKE, ENDPOINT, key="k"), NotFound)
-    assert "bucket" in translated(refused("404", 404), LAKE, ENDPOINT).problem
-    assert "bucket" in translated(refused("NoSuchBucket", 404), LAKE, ENDPOINT, key="k").problem
+    assert isinstance(translate(refused("404", 404), LAKE, ENDPOINT, key="k"), NotFound)
+    assert isinstance(translate(refused("NoSuchKey", 404), LAKE, ENDPOINT, key="k"), NotFound)
+    assert "bucket" in translate(refused("404", 404), LAKE, ENDPOINT).problem
+    assert "bucket" in translate(refused("NoSuchBucket", 404), LAKE, ENDPOINT, key="k").problem
 
 
 @pytest.mark.parametrize(
@@ -62,7 +62,7 @@ def test_a_missing_object_is_not_found_and_a_missing_bucket_is_the_lakes_fault()
     ],
 )
 def test_a_store_that_does_not_answer_is_named_in_the_users_words(error: Exception, words: str) -> None:
-    seen = translated(error, LAKE, ENDPOINT)
+    seen = translate(error, LAKE, ENDPOINT)
     assert isinstance(seen, LakeError)
     assert words in seen.problem
     assert "sales" in str(seen)
@@ -73,7 +73,7 @@ def test_a_store_that_does_not_answer_is_named_in_the_users_words(error: Excepti
 def test_whatever_a_store_answers_the_user_is_told_problem_cause_and_fix(
     code: str, status: int, key: str | None
 ) -> None:
-    error = translated(refused(code, status), LAKE, ENDPOINT, key=key)
+    error = translate(refused(code, status), LAKE, ENDPOINT, key=key)
     assert error.problem
     assert error.why
     assert error.fix

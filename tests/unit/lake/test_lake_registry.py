@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from penstock.errors import InvalidInput, NotFound, StateError
 from penstock.home import Home
 from penstock.lake.model import Credentials, Lake
-from penstock.lake.registry import Lakes, checked, checked_endpoint, checked_endpoints
+from penstock.lake.registry import Lakes, normalize_endpoint, normalize_endpoints, validate_lake
 
 SECRET = Credentials("AKIDEXAMPLE", "very%secret;#=/+")
 
@@ -124,7 +124,7 @@ def test_lakes_added_at_the_same_moment_are_all_kept(home: Home) -> None:
     ],
 )
 def test_an_endpoint_is_kept_in_one_form(given_text: str, kept: str) -> None:
-    assert checked_endpoint(given_text) == kept
+    assert normalize_endpoint(given_text) == kept
 
 
 @pytest.mark.parametrize(
@@ -145,44 +145,44 @@ def test_an_endpoint_is_kept_in_one_form(given_text: str, kept: str) -> None:
 )
 def test_what_is_no_endpoint_is_refused_with_an_example(wrong: str) -> None:
     with pytest.raises(InvalidInput) as caught:
-        checked_endpoint(wrong)
+        normalize_endpoint(wrong)
     assert "https://" in caught.value.fix
 
 
 def test_a_password_in_an_endpoint_is_refused_without_repeating_it() -> None:
     with pytest.raises(InvalidInput) as caught:
-        checked_endpoint("http://me:hunter2@host")
+        normalize_endpoint("http://me:hunter2@host")
     assert "hunter2" not in str(caught.value)
 
 
 def test_gateways_are_kept_in_order_and_once() -> None:
-    assert checked_endpoints(["http://b", "http://a/", "http://b/"]) == ("http://b", "http://a")
+    assert normalize_endpoints(["http://b", "http://a/", "http://b/"]) == ("http://b", "http://a")
 
 
 def test_gateways_of_one_lake_offer_the_same_protection() -> None:
     with pytest.raises(InvalidInput):
-        checked_endpoints(["http://a", "https://b"])
+        normalize_endpoints(["http://a", "https://b"])
 
 
 @given(st.text(max_size=30))
 def test_any_text_as_an_endpoint_is_accepted_in_a_stable_form_or_refused_as_bad_input(text: str) -> None:
     try:
-        kept = checked_endpoint(text)
+        kept = normalize_endpoint(text)
     except InvalidInput:
         return
-    assert checked_endpoint(kept) == kept
+    assert normalize_endpoint(kept) == kept
 
 
 @pytest.mark.parametrize("bucket", ["", "ab", "s3://sales", "sales/raw", "Sales", "my_bucket", "-x-", "a..b", "ü" * 5])
 def test_a_bucket_spark_could_not_reach_is_refused(bucket: str) -> None:
     with pytest.raises(InvalidInput):
-        checked(a_lake(bucket=bucket))
+        validate_lake(a_lake(bucket=bucket))
 
 
 @pytest.mark.parametrize("name", ["", "a b", "../x", "-x", "a]\n[b", "x" * 64])
 def test_a_name_that_would_not_fit_a_file_or_a_section_is_refused(name: str) -> None:
     with pytest.raises(InvalidInput):
-        checked(a_lake(name))
+        validate_lake(a_lake(name))
 
 
 def test_the_registry_file_is_plain_json_without_secrets(home: Home) -> None:

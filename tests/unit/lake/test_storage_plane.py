@@ -11,7 +11,7 @@ import pytest
 from penstock.home import Home
 from penstock.lake import stores
 from penstock.lake.ceph.cluster import Ceph
-from penstock.lake.ceph.layout import Layout, State
+from penstock.lake.ceph.layout import CephState, Layout
 from penstock.lake.model import Lake
 
 FOREIGN = Lake("far", ("https://s3.example.com",), "bucket", "environment")
@@ -19,13 +19,13 @@ EMBEDDED = Lake("embedded", ("http://127.0.0.1:1",), "bucket", "environment", ki
 
 
 def test_an_external_store_has_no_known_protection_and_no_process_here(tmp_path: Path) -> None:
-    found = stores.facts(Home(tmp_path), FOREIGN)
+    found = stores.store_facts(Home(tmp_path), FOREIGN)
     assert (found.software, found.protection, found.raw_factor) == ("external", "", None)
     assert stores.daemons(Home(tmp_path), FOREIGN) == {}
 
 
 def test_the_embedded_store_keeps_everything_once(tmp_path: Path) -> None:
-    found = stores.facts(Home(tmp_path), EMBEDDED)
+    found = stores.store_facts(Home(tmp_path), EMBEDDED)
     assert (found.software, found.protection, found.raw_factor) == ("SeaweedFS", "1x", 1.0)
     assert found.layout["data"] == stores.medium(tmp_path), "where it is not there yet, where it would be"
 
@@ -41,8 +41,8 @@ def test_the_two_lakes_of_a_ceph_differ_in_how_they_are_kept(
     home, metadata = Home(tmp_path / "home"), tmp_path / "fast"
     ceph = Ceph(home)
     ceph.directory.mkdir(parents=True)
-    replace(State.new(Layout.checked(metadata_directory=metadata), None), made=True).store(ceph.directory)
-    found = stores.facts(home, replace(FOREIGN, name=lake, kind="ceph"))
+    replace(CephState.new(Layout.checked(metadata_directory=metadata), None), made=True).store(ceph.directory)
+    found = stores.store_facts(home, replace(FOREIGN, name=lake, kind="ceph"))
     assert (found.software, found.protection, found.raw_factor) == ("Ceph", protection, factor)
     assert found.layout["OSDs"] == "6 of 8 GiB"
     assert found.layout["metadata"] == stores.medium(tmp_path)
@@ -51,12 +51,12 @@ def test_the_two_lakes_of_a_ceph_differ_in_how_they_are_kept(
 
 def test_a_ceph_that_is_not_there_any_more_is_no_reason_to_fail(tmp_path: Path) -> None:
     gone = replace(FOREIGN, name="ceph", kind="ceph")
-    assert stores.facts(Home(tmp_path), gone).protection == ""
+    assert stores.store_facts(Home(tmp_path), gone).protection == ""
     assert stores.daemons(Home(tmp_path), gone) == {}
 
 
 def test_what_is_recorded_of_a_store_is_plain_data(tmp_path: Path) -> None:
-    facts = stores.facts(Home(tmp_path), EMBEDDED).as_json()
+    facts = stores.store_facts(Home(tmp_path), EMBEDDED).as_json()
     assert json.loads(json.dumps(facts)) == facts
 
 

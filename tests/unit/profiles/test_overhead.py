@@ -78,7 +78,7 @@ def test_the_administrators_share_is_for_whom_the_settings_name_none() -> None:
 
 def test_on_one_machine_nobody_ends_python_for_its_memory_so_its_share_is_the_usual_one(tmp_path: Path) -> None:
     spec = ApplicationSpec("s3a://lake/a.py", SIZE, "a")
-    assert LocalBackend(Home(tmp_path)).overhead_factor(spec) == layers.FACTOR
+    assert LocalBackend(Home(tmp_path)).overhead_factor(spec) == layers.DEFAULT_OVERHEAD_FACTOR
 
 
 def test_sizes_of_earlier_and_of_later_releases_are_read() -> None:

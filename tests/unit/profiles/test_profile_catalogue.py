@@ -15,26 +15,28 @@ from penstock.errors import MissingRequirement
 from penstock.model import ClusterSize
 from penstock.profiles import workloads
 from penstock.profiles.check import check
-from penstock.profiles.known import Registry, bundled
+from penstock.profiles.known import Registry, bundled_registry
 from penstock.profiles.layers import Layer, resolve
 from tests.unit.profiles.profile_sizes import DOCUMENTS, LAPTOP, SIZES
 
 ROOT = Path(__file__).parents[3]
-NAMES = st.sampled_from(workloads.names())
+NAMES = st.sampled_from(workloads.profile_names())
 VARIANTS = [f"default+{variant}" for variant in workloads.variant_names()]
-LAYERS = {layer.name: layer for name in (*workloads.names(), *VARIANTS) for layer in workloads.layers_of(name)}
+LAYERS = {
+    layer.name: layer for name in (*workloads.profile_names(), *VARIANTS) for layer in workloads.profile_layers(name)
+}
 
 
 @pytest.fixture(scope="module")
 def known() -> Registry:
     try:
-        return bundled()
+        return bundled_registry()
     except MissingRequirement as missing:
         pytest.skip(f"{missing.problem}; make jars writes it")
 
 
 def values(name: str, size: ClusterSize) -> dict[str, str]:
-    return resolve(workloads.layers_of(name), size).values()
+    return resolve(workloads.profile_layers(name), size).values()
 
 
 @pytest.mark.parametrize("layer", LAYERS.values(), ids=LAYERS)
@@ -74,7 +76,7 @@ def test_spark_knows_every_key(layer: Layer, known: Registry) -> None:
 @given(NAMES, SIZES)
 def test_no_profile_has_a_problem_at_any_size(name: str, size: ClusterSize) -> None:
     try:
-        known = bundled()
+        known = bundled_registry()
     except MissingRequirement as missing:
         pytest.skip(f"{missing.problem}; make jars writes it")
     assert check(values(name, size), known, size=size) == []
@@ -129,7 +131,7 @@ def test_terasort_reads_in_splits_of_up_to_the_documents_1024_mb() -> None:
 
 
 def test_every_profile_commits_without_renames() -> None:
-    for name in workloads.names():
+    for name in workloads.profile_names():
         settings = values(name, LAPTOP)
         assert settings["spark.hadoop.fs.s3a.committer.name"] == "magic"
         assert settings["spark.sql.sources.commitProtocolClass"] == "io.penstock.fs.commit.AtomicCommitProtocol"
@@ -137,7 +139,7 @@ def test_every_profile_commits_without_renames() -> None:
 
 
 def test_every_profile_skips_files_and_its_variant_without_skipping_differs_in_that_alone() -> None:
-    for name in workloads.names():
+    for name in workloads.profile_names():
         skipping, without = values(name, LAPTOP), values(f"{name}+no-skipping", LAPTOP)
         assert "io.penstock.skipping.SkippingExtension" in skipping["spark.sql.extensions"].split(",")
         assert without.items() - skipping.items() == {("spark.penstock.skipping.enabled", "false")}

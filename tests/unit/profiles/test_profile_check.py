@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from penstock.errors import InvalidInput
 from penstock.profiles import check as owned
 from penstock.profiles import workloads
-from penstock.profiles.check import REDACTION, check, is_secret, refuse
-from penstock.profiles.known import Registry, bundled
+from penstock.profiles.check import REDACTION, check, is_secret, raise_errors
+from penstock.profiles.known import Registry, bundled_registry
 from penstock.profiles.layers import resolve
 from penstock.profiles.rules import Problem, Severity
 from tests.unit.profiles.profile_sizes import LAPTOP
@@ -35,7 +35,7 @@ KNOWN = Registry.of(
         {"key": "fs.s3a.endpoint", "kind": "string"},
     ]
 )
-BENEATH = resolve(workloads.layers_of("default"), LAPTOP).values()
+BENEATH = resolve(workloads.profile_layers("default"), LAPTOP).values()
 
 
 def problems(key: str, value: str = "1", **more: str) -> list[Problem]:
@@ -232,7 +232,7 @@ def test_a_secret_is_refused_and_never_repeated(key: str, value: str) -> None:
     assert found[0].severity is Severity.ERROR
     assert is_secret(key, value)
     with pytest.raises(InvalidInput) as refused:
-        refuse(found)
+        raise_errors(found)
     for text in (*map(str, found), str(refused.value)):
         assert value not in text
         assert SECRET not in text
@@ -373,7 +373,7 @@ def test_a_pod_cannot_be_made_to_read_or_to_be_what_belongs_to_a_neighbour(part:
     assert [problem for problem in found if problem.severity is Severity.ERROR and problem.why and problem.fix]
 
 
-@pytest.mark.parametrize("key", owned.USERS_OF_KUBERNETES)
+@pytest.mark.parametrize("key", owned.KUBERNETES_USER_SETTINGS)
 def test_when_executors_are_asked_for_is_the_users_to_say(key: str) -> None:
     assert problems(key, "10") == []
 
@@ -412,14 +412,14 @@ def test_spark_hides_nothing_else(shown: str) -> None:
 
 def test_several_errors_are_told_at_once() -> None:
     with pytest.raises(InvalidInput) as refused:
-        refuse(check({"spark.master": "yarn", "spark.sql.shufle.partitions": "4"}, KNOWN))
+        raise_errors(check({"spark.master": "yarn", "spark.sql.shufle.partitions": "4"}, KNOWN))
     assert refused.value.problem == "2 settings cannot be used"
     assert "spark.master" in refused.value.why
     assert "spark.sql.shuffle.partitions" in refused.value.fix
 
 
 def test_warnings_alone_do_not_stop_a_launch() -> None:
-    refuse(problems("spark.sql.madeUpByNobody"))
+    raise_errors(problems("spark.sql.madeUpByNobody"))
 
 
 @given(st.dictionaries(st.text(max_size=30) | st.sampled_from([*BENEATH, *KNOWN.settings]), st.text(max_size=30)))
@@ -438,4 +438,4 @@ def test_settings_of_a_cache_that_is_off_have_no_effect_and_turning_it_off_is_fi
     off = {"spark.hadoop.fs.s3a.penstock.cache.enabled": "false"}
     found = problems("spark.hadoop.fs.s3a.penstock.cache.strict", "true", **off)
     assert any("no effect" in problem.problem and "cache.enabled" in problem.problem for problem in found)
-    assert check(off, bundled(), size=LAPTOP, beneath=BENEATH) == []
+    assert check(off, bundled_registry(), size=LAPTOP, beneath=BENEATH) == []

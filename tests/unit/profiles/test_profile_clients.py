@@ -7,12 +7,12 @@ import pytest
 from penstock import units as written
 from penstock.errors import MissingRequirement, NotFound
 from penstock.profiles import workloads
-from penstock.profiles.known import Registry, bundled
+from penstock.profiles.known import Registry, bundled_registry
 from penstock.profiles.layers import resolve
 from penstock.profiles.s3a import S3A
 from tests.unit.profiles.profile_sizes import DOCUMENTS, LAPTOP
 
-EVERY = [f"{profile}+{client}" for profile in workloads.names() for client in workloads.client_names()]
+EVERY = [f"{profile}+{client}" for profile in workloads.profile_names() for client in workloads.client_names()]
 
 # None of these changes the speed of the store: a directory, and two flags that are on by default in S3A as well.
 _AS_IT_IS = {
@@ -29,13 +29,13 @@ _HIDDEN = {S3A + "vectored.read.min.seek.size": "128K", S3A + "vectored.read.max
 @pytest.fixture(scope="module")
 def known() -> Registry:
     try:
-        return bundled()
+        return bundled_registry()
     except MissingRequirement as missing:
         pytest.skip(f"{missing.problem}; make jars writes it")
 
 
 def values(name: str, size: object = LAPTOP) -> dict[str, str]:
-    return resolve(workloads.layers_of(name), size).values()  # type: ignore[arg-type]
+    return resolve(workloads.profile_layers(name), size).values()  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("name", EVERY)
@@ -50,7 +50,7 @@ def test_nothing_of_penstocks_is_plugged_into_a_comparison(name: str) -> None:
     assert settings[S3A + "input.stream.type"] in ("classic", "analytics")
 
 
-@pytest.mark.parametrize("profile", workloads.names())
+@pytest.mark.parametrize("profile", workloads.profile_names())
 @pytest.mark.parametrize("size", [LAPTOP, DOCUMENTS], ids=["laptop", "documents"])
 def test_s3a_as_shipped_has_hadoops_value_for_all_that_our_profiles_change(
     profile: str, size: object, known: Registry
@@ -87,12 +87,12 @@ def test_renaming_differs_from_tuned_in_the_committer_alone() -> None:
 
 def test_only_the_analytics_stream_has_another_jar_on_its_class_path() -> None:
     with_jars = [name for name in EVERY if "spark.executor.extraClassPath" in values(name)]
-    assert with_jars == [f"{profile}+s3a-analytics" for profile in workloads.names()]
+    assert with_jars == [f"{profile}+s3a-analytics" for profile in workloads.profile_names()]
 
 
 def test_an_unknown_variant_is_told_the_known_ones() -> None:
     with pytest.raises(NotFound, match="no variant 's3n'") as refused:
-        workloads.layers_of("tpcds+s3n")
+        workloads.profile_layers("tpcds+s3n")
     assert "s3a-tuned" in refused.value.why
     with pytest.raises(NotFound, match="no variant ''"):
-        workloads.layers_of("tpcds+")
+        workloads.profile_layers("tpcds+")

@@ -7,7 +7,7 @@ from typer.testing import CliRunner
 
 from penstock.cli.cluster import profile_app
 from penstock.errors import InvalidInput, MissingRequirement, NotFound
-from penstock.profiles.known import bundled
+from penstock.profiles.known import bundled_registry
 
 RUNNER = CliRunner()
 
@@ -35,7 +35,7 @@ def test_show_in_words_has_value_reason_source_and_what_went() -> None:
 
 def test_a_users_own_setting_is_tried_on_top() -> None:
     try:
-        bundled()
+        bundled_registry()
     except MissingRequirement as missing:
         pytest.skip(f"{missing.problem}; make jars writes it")
     shown = RUNNER.invoke(profile_app, ["show", "default", "--conf", "spark.sql.shuffle.partitions=9"])

@@ -48,9 +48,9 @@ def test_what_was_overridden_is_told_lowest_first(mappings: list[dict[str, str]]
         assert [(origin.layer, origin.value) for origin in (*setting.overrode, setting.origin)] == said
 
 
-@given(st.sampled_from(workloads.names()), SIZES)
+@given(st.sampled_from(workloads.profile_names()), SIZES)
 def test_resolution_is_pure(name: str, size: ClusterSize) -> None:
-    layers = workloads.layers_of(name)
+    layers = workloads.profile_layers(name)
     assert resolve(layers, size) == resolve(layers, size)
 
 
@@ -94,7 +94,7 @@ def test_choosing_a_collector_drops_the_one_below_as_a_jvm_starts_with_one_only(
 
 @given(st.lists(_OPTIONS))
 def test_no_option_is_lost_and_of_those_that_exclude_each_other_the_last_holds(layers: list[list[str]]) -> None:
-    joined = shlex.split(javaoptions.join(JVM, [shlex.join(options) for options in layers]))
+    joined = shlex.split(javaoptions.merge_options(JVM, [shlex.join(options) for options in layers]))
     asked = [option for options in layers for option in options]
     for exclusive in (_COLLECTORS, ("-Da=1", "-Da=2 3"), ("-ea",), ("-Xss4m",), ("-XX:-UsePerfData",)):
         assert [o for o in joined if o in exclusive] == [o for o in asked if o in exclusive][-1:]
@@ -109,5 +109,5 @@ def test_an_open_quote_is_refused_without_repeating_the_text() -> None:
 
 def test_an_unknown_profile_is_told_the_known_ones() -> None:
     with pytest.raises(NotFound, match="no profile 'tpch'") as refused:
-        workloads.layers_of("tpch")
+        workloads.profile_layers("tpch")
     assert "tpcds" in refused.value.why

@@ -26,7 +26,7 @@ from penstock.home import Home
 from penstock.model import Application, ApplicationSpec, Capacity, ClusterSize, ProcessSize, Reason, State
 from penstock.service.app import create_app
 from penstock.service.context import Service
-from penstock.service.guards import Bounds, Limits
+from penstock.service.guards import ConcurrencyLimits, RequestLimits
 from penstock.service.spark_pages import create_spark_app
 
 BEGAN = datetime(2026, 11, 21, 12, tzinfo=timezone.utc)
@@ -267,11 +267,13 @@ class FakeTokens:
 class Stage:
     """A service over fakes, and clients of it."""
 
-    def __init__(self, root: Path, *, limits: Limits | None = None, bounds: Bounds | None = None) -> None:
+    def __init__(
+        self, root: Path, *, limits: RequestLimits | None = None, bounds: ConcurrencyLimits | None = None
+    ) -> None:
         self.engine = FakeEngine(Home(root))
         self.tokens = FakeTokens()
         engine, tokens = cast(Engine, self.engine), cast(TokenStore, self.tokens)
-        self.service = Service(Home(root), engine, tokens, bounds=bounds or Bounds())
+        self.service = Service(Home(root), engine, tokens, bounds=bounds or ConcurrencyLimits())
         self.app = create_app(self.service, limits=limits)
         self.spark_app = create_spark_app(self.service, limits=limits)
 

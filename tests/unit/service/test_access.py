@@ -6,7 +6,7 @@ import pytest
 
 from penstock.engine.tokens import EVERY_INSTANCE, Caller, Scope, grants
 from penstock.errors import Forbidden
-from penstock.service.auth import presented
+from penstock.service.auth import presented_token
 
 
 def caller(scope: str, *instances: str) -> Caller:
@@ -52,4 +52,4 @@ def test_a_grant_on_all_instances_holds_beside_a_narrower_one() -> None:
     ],
 )
 def test_a_token_is_read_as_existing_clients_send_it(header: str, token: str | None) -> None:
-    assert presented(header) == token
+    assert presented_token(header) == token

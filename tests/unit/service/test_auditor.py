@@ -11,13 +11,13 @@ import pytest
 from penstock.engine.repository.audit import Audit
 from penstock.engine.tokens import Scope
 from penstock.errors import ServiceError
-from penstock.service.access_log import Seen
+from penstock.service.access_log import AnsweredRequest
 from penstock.service.auth import Auditor
 from tests.unit.service.fakes import Stage
 
 
-def seen(number: int, method: str = "POST", caller: str | None = "me") -> Seen:
-    return Seen(f"{number}", method, f"/v1/{number}", "/v1/{number}", 201, 0.1, "::1", caller, "t", None)
+def seen(number: int, method: str = "POST", caller: str | None = "me") -> AnsweredRequest:
+    return AnsweredRequest(f"{number}", method, f"/v1/{number}", "/v1/{number}", 201, 0.1, "::1", caller, "t", None)
 
 
 class Database:

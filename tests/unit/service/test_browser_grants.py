@@ -9,7 +9,7 @@ import pytest
 
 from penstock.engine.tokens import Caller, Scope
 from penstock.errors import InvalidInput, Unauthenticated
-from penstock.service.auth import LASTS, BrowserGrants, Grant, cookie_name
+from penstock.service.auth import GRANT_LIFETIME, BrowserGrant, BrowserGrants, cookie_name
 from penstock.service.spark_ui import SparkUi
 from tests.unit.service.fakes import FakeTokens
 
@@ -29,10 +29,10 @@ class World:
         """Return the grants of one of the services on the same store."""
         return BrowserGrants(self.tokens, lambda: self.now)
 
-    def granted(self) -> Grant:
+    def granted(self) -> BrowserGrant:
         return self.grants.grant(self.ada, REPORT)
 
-    def opens(self, path: str, granted: Grant) -> bool:
+    def opens(self, path: str, granted: BrowserGrant) -> bool:
         return self.grants.caller(path, {"other": "x", granted.cookie: granted.secret}) == self.ada
 
 
@@ -79,7 +79,7 @@ def test_a_wrong_secret_opens_nothing() -> None:
 def test_a_grant_ends_by_itself() -> None:
     world = World()
     granted = world.granted()
-    world.now = START + LASTS
+    world.now = START + GRANT_LIFETIME
     assert not world.opens(REPORT, granted)
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from penstock.engine.tokens import Scope
 from penstock.model import ApplicationSpec
-from penstock.service.streaming import Happenings
+from penstock.service.streaming import EngineEvents
 from tests.unit.service.fakes import Stage
 
 
@@ -24,8 +24,8 @@ def test_the_stream_is_one_of_events_and_ends_with_the_service(tmp_path: Path) -
 def test_an_application_is_told_as_it_is_listed(tmp_path: Path) -> None:
     stage = Stage(tmp_path)
     stage.engine.enqueue(ApplicationSpec("s3a://lake/a.py", stage.engine.usual_size(), "a"))
-    event = Happenings(stage.service).application("app-1")
+    event = EngineEvents(stage.service).application("app-1")
     assert event is not None
     assert event.instance == "default"
     assert json.loads(json.dumps(event.data)) == stage.client(Scope.READ).get("/v1/applications/app-1").json()
-    assert Happenings(stage.service).application("gone") is None
+    assert EngineEvents(stage.service).application("gone") is None

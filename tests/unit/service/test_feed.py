@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from penstock.service import streaming
-from penstock.service.streaming import HEARTBEAT, Event, Feed, Instances
+from penstock.service.streaming import HEARTBEAT, Event, EventFeed, Instances
 from tests.support import virtual_time
 
 
@@ -42,10 +42,10 @@ class World:
         return {"items": [one for one in self.waiting if instances is None or self.instances[one] in instances]}
 
 
-def within(work: Callable[[World, Feed], Awaitable[None]]) -> None:
+def within(work: Callable[[World, EventFeed], Awaitable[None]]) -> None:
     async def run() -> None:
         world = World()
-        feed = Feed(world, closing=lambda: world.closed)
+        feed = EventFeed(world, closing=lambda: world.closed)
         await asyncio.wait_for(work(world, feed), 3600)
 
     virtual_time.run(run())
@@ -69,7 +69,7 @@ async def heard(stream: AsyncIterator[bytes], number: int) -> list[tuple[str, An
 
 
 def test_a_page_hears_of_a_change_and_of_the_queue() -> None:
-    async def work(world: World, feed: Feed) -> None:
+    async def work(world: World, feed: EventFeed) -> None:
         stream = feed.listen(None)
         assert await heard(stream, 1) == [("queue", {"items": ["a1"]})]
         feed.notify("b1")
@@ -79,7 +79,7 @@ def test_a_page_hears_of_a_change_and_of_the_queue() -> None:
 
 
 def test_a_page_hears_nothing_of_instances_it_does_not_see() -> None:
-    async def work(world: World, feed: Feed) -> None:
+    async def work(world: World, feed: EventFeed) -> None:
         world.running = {"a1": 1}
         stream = feed.listen(frozenset({"pipelines"}))
         assert await heard(stream, 1) == [("queue", {"items": []})]
@@ -91,7 +91,7 @@ def test_a_page_hears_nothing_of_instances_it_does_not_see() -> None:
 
 
 def test_progress_is_told_when_there_is_some_and_to_who_comes_later_at_once() -> None:
-    async def work(world: World, feed: Feed) -> None:
+    async def work(world: World, feed: EventFeed) -> None:
         world.running = {"b1": 1}
         early = feed.listen(None)
         assert {kind for kind, _ in await heard(early, 2)} == {"queue", "progress"}
@@ -104,7 +104,7 @@ def test_progress_is_told_when_there_is_some_and_to_who_comes_later_at_once() ->
 
 
 def test_a_page_hears_of_the_queue_when_it_changes_and_not_when_it_does_not() -> None:
-    async def work(world: World, feed: Feed) -> None:
+    async def work(world: World, feed: EventFeed) -> None:
         stream = feed.listen(None)
         await heard(stream, 1)
         await asyncio.sleep(15)
@@ -115,7 +115,7 @@ def test_a_page_hears_of_the_queue_when_it_changes_and_not_when_it_does_not() ->
 
 
 def test_all_listeners_cost_one_look_and_none_costs_nothing() -> None:
-    async def work(world: World, feed: Feed) -> None:
+    async def work(world: World, feed: EventFeed) -> None:
         streams = [feed.listen(None) for _ in range(50)]
         for stream in streams:
             await heard(stream, 1)
@@ -131,7 +131,7 @@ def test_all_listeners_cost_one_look_and_none_costs_nothing() -> None:
 
 
 def test_who_does_not_read_is_let_go_with_nothing_kept() -> None:
-    async def work(world: World, feed: Feed) -> None:
+    async def work(world: World, feed: EventFeed) -> None:
         stream = feed.listen(None)
         await heard(stream, 1)
         for number in range(2 * streaming._MOST_WAITING_EVENTS):
@@ -146,7 +146,7 @@ def test_who_does_not_read_is_let_go_with_nothing_kept() -> None:
 
 
 def test_a_thousand_running_applications_disconnect_nobody() -> None:
-    async def work(world: World, feed: Feed) -> None:
+    async def work(world: World, feed: EventFeed) -> None:
         applications = [f"c{number}" for number in range(1000)]
         world.instances.update(dict.fromkeys(applications, "science"))
         world.running = dict.fromkeys(applications, 1)
@@ -162,7 +162,7 @@ def test_a_thousand_running_applications_disconnect_nobody() -> None:
 
 
 def test_of_what_a_slow_page_has_not_read_of_an_application_it_gets_the_last() -> None:
-    async def work(world: World, feed: Feed) -> None:
+    async def work(world: World, feed: EventFeed) -> None:
         stream = feed.listen(None)
         await heard(stream, 1)
         for number in range(2 * streaming._MOST_WAITING_EVENTS):
@@ -177,7 +177,7 @@ def test_of_what_a_slow_page_has_not_read_of_an_application_it_gets_the_last() -
 
 @pytest.mark.parametrize("why", ["closing", "broken", "all"])
 def test_pages_are_let_go_where_the_feed_cannot_go_on(why: str) -> None:
-    async def work(world: World, feed: Feed) -> None:
+    async def work(world: World, feed: EventFeed) -> None:
         stream = feed.listen(None)
         await heard(stream, 1)
         if why == "all":
@@ -192,7 +192,7 @@ def test_pages_are_let_go_where_the_feed_cannot_go_on(why: str) -> None:
 
 
 def test_a_feed_that_is_ended_in_the_moment_of_a_change_ends() -> None:
-    async def work(_: World, feed: Feed) -> None:
+    async def work(_: World, feed: EventFeed) -> None:
         stream = feed.listen(None)
         await heard(stream, 1)
         await asyncio.sleep(0.2)
@@ -208,7 +208,7 @@ def test_a_feed_that_is_ended_in_the_moment_of_a_change_ends() -> None:
 
 
 def test_a_page_comes_back_before_it_could_outlive_its_token() -> None:
-    async def work(world: World, feed: Feed) -> None:
+    async def work(world: World, feed: EventFeed) -> None:
         began = asyncio.get_running_loop().time()
         written = [written async for written in feed.listen(None)]
         assert 900 <= asyncio.get_running_loop().time() - began <= 915

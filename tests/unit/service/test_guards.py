@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from sqlalchemy.exc import OperationalError
 
 from penstock.service import guards
-from penstock.service.access_log import Seen
-from penstock.service.guards import Guard, Limits
+from penstock.service.access_log import AnsweredRequest
+from penstock.service.guards import Guard, RequestLimits
 from tests.support import virtual_time
 from tests.unit.service.fakes import Stage
 
@@ -27,7 +27,7 @@ def test_a_body_that_is_too_large_is_refused_before_it_is_read(stage: Stage) -> 
 
 
 def test_a_body_without_a_length_is_counted_as_it_comes(tmp_path: Path) -> None:
-    client = Stage(tmp_path, limits=Limits(body_bytes=100)).client()
+    client = Stage(tmp_path, limits=RequestLimits(body_bytes=100)).client()
     assert client.post(ADDRESS, content=iter([b"x" * 60, b"x" * 60])).status_code == 413
 
 
@@ -46,11 +46,11 @@ def test_too_deep_is_what_the_value_itself_is(value: Any) -> None:
         return 0
 
     for most in range(6):
-        assert (guards.nesting(json.dumps(value).encode(), most) > most) == (depth(value) > most)
+        assert (guards.nesting_depth(json.dumps(value).encode(), most) > most) == (depth(value) > most)
 
 
 def test_brackets_in_strings_are_no_nesting() -> None:
-    assert guards.nesting(json.dumps({"a": "[{" * 1000 + '"\\'}).encode(), 5) <= 5
+    assert guards.nesting_depth(json.dumps({"a": "[{" * 1000 + '"\\'}).encode(), 5) <= 5
 
 
 @pytest.mark.parametrize("address", ["/v1/applications/a%00b", "/v1/applications/a%0ab", "/v1/tables?pattern=%00"])
@@ -77,18 +77,18 @@ def test_a_defect_is_told_by_its_requests_id_and_nothing_else(stage: Stage, capl
 
 
 def test_a_body_that_does_not_arrive_is_not_waited_for() -> None:
-    sent = virtual_time.run(_asked(Limits(body_seconds=10.0), receive_after=100.0))
+    sent = virtual_time.run(_asked(RequestLimits(body_seconds=10.0), receive_after=100.0))
     assert sent[0]["status"] == 408
 
 
 def test_a_client_that_stops_reading_is_hung_up_on() -> None:
-    seen: list[Seen] = []
-    virtual_time.run(_asked(Limits(send_seconds=10.0), receive_after=0.0, stuck=True, seen=seen))
+    seen: list[AnsweredRequest] = []
+    virtual_time.run(_asked(RequestLimits(send_seconds=10.0), receive_after=0.0, stuck=True, seen=seen))
     assert [answered.status for answered in seen] == [499]
 
 
 async def _asked(
-    limits: Limits, *, receive_after: float, stuck: bool = False, seen: list[Seen] | None = None
+    limits: RequestLimits, *, receive_after: float, stuck: bool = False, seen: list[AnsweredRequest] | None = None
 ) -> list[dict[str, Any]]:
     sent: list[dict[str, Any]] = []
 
@@ -133,7 +133,7 @@ def test_all_bodies_under_way_together_are_bounded() -> None:
             await send({"type": "http.response.start", "status": 200, "headers": []})
             await send({"type": "http.response.body", "body": b""})
 
-        guard = Guard(app, limits=Limits(bodies_bytes=250), report=lambda seen: statuses.append(seen.status))
+        guard = Guard(app, limits=RequestLimits(bodies_bytes=250), report=lambda seen: statuses.append(seen.status))
 
         async def ask() -> None:
             pieces = iter([(b"x" * 100, True), (b"", False)])
@@ -172,7 +172,7 @@ def test_a_body_counts_until_its_request_is_answered() -> None:
             await send({"type": "http.response.start", "status": 200, "headers": []})
             await send({"type": "http.response.body", "body": b""})
 
-        guard = Guard(app, limits=Limits(bodies_bytes=150), report=lambda seen: statuses.append(seen.status))
+        guard = Guard(app, limits=RequestLimits(bodies_bytes=150), report=lambda seen: statuses.append(seen.status))
 
         async def ask() -> None:
             async def receive() -> dict[str, Any]:

@@ -8,7 +8,7 @@ import pytest
 
 from penstock.service import responses
 from penstock.service.responses import Capacity, Queue, Use, Waiting
-from penstock.service.streaming import Happenings
+from penstock.service.streaming import EngineEvents
 from tests.unit.service.fakes import BEGAN
 
 
@@ -22,5 +22,5 @@ def test_a_queue_that_is_cut_for_its_listeners_still_has_its_length(monkeypatch:
         used=Use(cores=0, memory_bytes=0, running=0, waiting=1234),
     )
     monkeypatch.setattr(responses, "queue", lambda *_: queue)
-    event = Happenings(cast(Any, None)).queue(None)
+    event = EngineEvents(cast(Any, None)).queue(None)
     assert len(event["items"]) < event["waiting"] == 1234

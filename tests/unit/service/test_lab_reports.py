@@ -8,7 +8,7 @@ import pytest
 
 from penstock.home import Home
 from penstock.lab.api import LabReports
-from penstock.lab.experiment import Plan
+from penstock.lab.experiment import MeasurementPlan
 from penstock.lab.records import Run
 from tests.unit.lab.lab_world import Lab, Noted
 from tests.unit.service.fakes import Stage
@@ -18,7 +18,7 @@ from tests.unit.service.fakes import Stage
 def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Home, list[Run]]:
     lab = Lab(Home(tmp_path / "lab"))
     monkeypatch.setattr(Noted, "lab", lab, raising=False)
-    return lab.home, [run for _ in range(2) for run in lab.measure("a", Plan())]
+    return lab.home, [run for _ in range(2) for run in lab.measure("a", MeasurementPlan())]
 
 
 def test_runs_are_listed_with_the_newest_first(tmp_path: Path, runs: tuple[Home, list[Run]]) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from penstock.errors import InvalidInput, MissingRequirement
-from penstock.service.listening import Listening, bound, for_spark_pages, refuse_unsafe
+from penstock.service.listening import Listening, bind, refuse_unsafe, spark_pages_listening
 
 
 @pytest.fixture
@@ -53,12 +53,12 @@ def test_the_address_is_as_a_client_writes_it() -> None:
 
 
 def test_a_port_that_is_taken_is_said_so() -> None:
-    with bound(Listening(port=0)) as listener, pytest.raises(MissingRequirement, match="is taken"):
-        bound(Listening(port=listener.getsockname()[1]))
+    with bind(Listening(port=0)) as listener, pytest.raises(MissingRequirement, match="is taken"):
+        bind(Listening(port=listener.getsockname()[1]))
 
 
 def test_an_answer_in_pieces_does_not_wait_for_the_client_to_acknowledge_the_first() -> None:
-    with bound(Listening(port=0)) as listener, socket.create_connection(listener.getsockname()):
+    with bind(Listening(port=0)) as listener, socket.create_connection(listener.getsockname()):
         accepted, _ = listener.accept()
         with accepted:
             assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
@@ -67,16 +67,16 @@ def test_an_answer_in_pieces_does_not_wait_for_the_client_to_acknowledge_the_fir
 @pytest.mark.parametrize("host", ["203.0.113.7", "no-such-host.invalid"])
 def test_an_address_of_somebody_else_cannot_be_listened_on(host: str) -> None:
     with pytest.raises(MissingRequirement, match="cannot be listened on"):
-        bound(Listening(host))
+        bind(Listening(host))
 
 
 def test_sparks_pages_are_on_the_next_port_with_the_same_host_and_certificate(pem: tuple[Path, Path]) -> None:
     service = Listening("10.0.0.1", 9000, *pem)
-    assert for_spark_pages(service, None) == Listening("10.0.0.1", 9001, *pem)
-    assert for_spark_pages(service, 80) == Listening("10.0.0.1", 80, *pem)
+    assert spark_pages_listening(service, None) == Listening("10.0.0.1", 9001, *pem)
+    assert spark_pages_listening(service, 80) == Listening("10.0.0.1", 80, *pem)
 
 
 @pytest.mark.parametrize(("port", "asked"), [(9000, 9000), (65535, None)])
 def test_sparks_pages_never_share_the_services_port(port: int, asked: int | None) -> None:
     with pytest.raises(InvalidInput, match="cannot be served on port"):
-        for_spark_pages(Listening(port=port), asked)
+        spark_pages_listening(Listening(port=port), asked)

@@ -13,7 +13,7 @@ import pytest
 import uvicorn
 from uvicorn.server import ServerState
 
-from penstock.service.server import HEAD_SECONDS, PatientProtocol
+from penstock.service.server import HEADER_TIMEOUT_SECONDS, HeaderTimeoutProtocol
 
 REQUEST = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"
 
@@ -69,7 +69,7 @@ class Connection:
         self.may_answer.set()
         config = uvicorn.Config(self._answer, interface="asgi3", ws="none", lifespan="off", log_config=None)
         config.load()
-        self._protocol = PatientProtocol(config, ServerState(), {}, loop)
+        self._protocol = HeaderTimeoutProtocol(config, ServerState(), {}, loop)
         self._protocol.connection_made(self.wire)
 
     def send(self, data: bytes) -> None:
@@ -90,7 +90,7 @@ def connection() -> Iterator[Connection]:
 
 
 def test_a_connection_that_says_nothing_is_closed(connection: Connection) -> None:
-    connection.loop.let_pass(HEAD_SECONDS - 0.1)
+    connection.loop.let_pass(HEADER_TIMEOUT_SECONDS - 0.1)
     assert not connection.wire.closed
     connection.loop.let_pass(0.2)
     assert connection.wire.closed
@@ -113,7 +113,7 @@ def test_a_request_is_answered_however_long_that_takes_and_the_next_one_too(conn
         connection.may_answer.clear()
         connection.wire.written = b""
         connection.send(REQUEST)
-        connection.loop.let_pass(10 * HEAD_SECONDS)
+        connection.loop.let_pass(10 * HEADER_TIMEOUT_SECONDS)
         assert not connection.wire.closed
         connection.may_answer.set()
         connection.loop.let_pass(0)
@@ -125,7 +125,7 @@ def test_the_second_head_on_a_connection_has_no_longer_than_the_first(connection
     connection.send(REQUEST)
     assert connection.wire.written.endswith(b"ok")
     connection.send(b"GET / HT")
-    connection.loop.let_pass(HEAD_SECONDS - 0.1)
+    connection.loop.let_pass(HEADER_TIMEOUT_SECONDS - 0.1)
     assert not connection.wire.closed
     connection.loop.let_pass(0.2)
     assert connection.wire.closed

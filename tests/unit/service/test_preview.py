@@ -61,7 +61,7 @@ def objects(tmp_path: Path) -> Objects:
 
 
 def shown(objects: Objects, table: Table = TABLE, rows: int = 50) -> dict[str, Any]:
-    return data.of(table, lambda _: (LAKE, cast(ObjectStore, objects)), rows=rows).model_dump(mode="json")
+    return data.read_preview(table, lambda _: (LAKE, cast(ObjectStore, objects)), rows=rows).model_dump(mode="json")
 
 
 def test_rows_are_in_the_tables_columns_with_those_of_the_path(objects: Objects) -> None:
@@ -116,11 +116,11 @@ def test_a_preview_is_read_with_no_submissions_keys(tmp_path: Path) -> None:
     lakes = Lakes(home)
     registered = lakes.add(Lake("z", ("http://127.0.0.1:1",), "lake", "environment"))
     keys = Credentials("access", "secret")
-    lakes.add(replace(registry.scoped(registered, keys, "theirs"), name="a.0123456789abcdef"), keys)
+    lakes.add(replace(registry.credential_scoped(registered, keys, "theirs"), name="a.0123456789abcdef"), keys)
     asked: list[str | None] = []
 
     class Engine:
         lake = store = asked.append
 
-    data.opener(cast(Any, Engine), home)("s3a://lake/db/sales")
+    data.lake_opener(cast(Any, Engine), home)("s3a://lake/db/sales")
     assert asked == ["z", "z"]

@@ -16,8 +16,8 @@ from starlette.testclient import TestClient
 from penstock.errors import InvalidInput
 from penstock.home import Home
 from penstock.service import problems
-from penstock.service.problems import OurPaths
-from penstock.service.spark_ui import Proxy, Upstream, content_policy, location, origin_of, path_below
+from penstock.service.problems import PathRedactor
+from penstock.service.spark_ui import Proxy, Upstream, confined_location, content_policy, path_below, request_origin
 
 PREFIX = "/applications/app-1/ui"
 ORIGIN = "http://penstock.example:8441"
@@ -46,7 +46,7 @@ def answered(status: int = 200, *, headers: dict[str, str] | None = None, body: 
 def showing(spark: Callable[[httpx.Request], httpx.Response]) -> TestClient:
     """An application that proxies the pages of `spark`."""
     app = FastAPI()
-    app.state.service = SimpleNamespace(paths=OurPaths(Home.default()))
+    app.state.service = SimpleNamespace(paths=PathRedactor(Home.default()))
     problems.install(app)
     proxy = Proxy(httpx.MockTransport(spark))
 
@@ -127,7 +127,7 @@ def test_compressed_pages_pass_as_they_are() -> None:
     ],
 )
 def test_a_redirection_stays_below_the_path(spark_says: str, visitor_gets: str | None) -> None:
-    assert location(spark_says, SPARK) == visitor_gets
+    assert confined_location(spark_says, SPARK) == visitor_gets
 
 
 def test_a_redirection_elsewhere_is_not_passed_on() -> None:
@@ -149,7 +149,7 @@ def test_a_path_stays_encoded_as_it_came() -> None:
 @pytest.mark.parametrize("host", ["", "a b", "a;script-src *", "a\r\nb", "a,b"])
 def test_what_is_no_host_gets_into_no_policy(host: str) -> None:
     with pytest.raises(InvalidInput):
-        origin_of("http", host)
+        request_origin("http", host)
 
 
 def test_a_server_that_is_gone_is_a_problem_and_no_defect() -> None:

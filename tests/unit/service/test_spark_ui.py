@@ -10,9 +10,9 @@ import pytest
 from penstock.engine.tokens import Caller, Scope, Token
 from penstock.errors import InvalidInput, ServiceError, Unauthenticated
 from penstock.service.spark_ui import (
-    COOKIE_LASTS,
-    TICKET_LASTS,
-    Cookie,
+    COOKIE_LIFETIME,
+    TICKET_LIFETIME,
+    SparkCookie,
     SparkOrigin,
     SparkUi,
     application_root,
@@ -34,10 +34,10 @@ class World:
         self.ada = Caller(made.id, made.name, made.grants)
         self.spark_ui = SparkUi(self.tokens, lambda: self.now)
 
-    def cookie(self, root: str = ROOT) -> Cookie:
+    def cookie(self, root: str = ROOT) -> SparkCookie:
         return self.spark_ui.cookie(self.spark_ui.ticket(self.ada, root).secret)
 
-    def looks(self, root: str, cookie: Cookie) -> Caller:
+    def looks(self, root: str, cookie: SparkCookie) -> Caller:
         return self.spark_ui.caller(root, {"other": "x", cookie.name: cookie.secret})
 
     def token(self) -> Token:
@@ -62,8 +62,8 @@ def test_a_ticket_is_good_once() -> None:
 def test_a_ticket_that_is_older_than_a_minute_is_void() -> None:
     world = World()
     ticket = world.spark_ui.ticket(world.ada, ROOT)
-    assert ticket.ends_at == START + TICKET_LASTS
-    world.now += TICKET_LASTS
+    assert ticket.ends_at == START + TICKET_LIFETIME
+    world.now += TICKET_LIFETIME
     with pytest.raises(Unauthenticated):
         world.spark_ui.cookie(ticket.secret)
 
@@ -80,7 +80,7 @@ def test_a_cookie_opens_nothing_but_its_application() -> None:
 def test_a_cookie_ends_by_itself() -> None:
     world = World()
     cookie = world.cookie()
-    world.now += COOKIE_LASTS
+    world.now += COOKIE_LIFETIME
     with pytest.raises(Unauthenticated):
         world.looks(ROOT, cookie)
 

@@ -10,7 +10,7 @@ import pytest
 
 from penstock.errors import LakeError, ServiceError
 from penstock.service import streaming
-from penstock.service.streaming import PIECE_BYTES, Tails
+from penstock.service.streaming import PIECE_BYTES, LogTailing
 from tests.support import virtual_time
 
 KEY = ("a", "driver.log", 1)
@@ -57,7 +57,7 @@ def test_what_is_there_is_read_in_bounded_pieces() -> None:
     log = GrowingLog(bytes(range(256)) * 2000)
 
     async def work() -> list[bytes]:
-        return [piece async for piece in Tails(log, closing=never).read(KEY, 7)]
+        return [piece async for piece in LogTailing(log, closing=never).read(KEY, 7)]
 
     pieces = run(work())
     assert b"".join(pieces) == log.content[7:]
@@ -69,7 +69,7 @@ def test_followers_who_begin_anywhere_get_every_byte_once() -> None:
     begins = [0, 3, 500, 999, 1000]
 
     async def work() -> list[bytes]:
-        followed = Tails(log, closing=never)
+        followed = LogTailing(log, closing=never)
         readers = [asyncio.ensure_future(collected(followed.follow(KEY, start))) for start in begins]
         for number in range(50):
             log.content += b"line %d\n" % number
@@ -85,7 +85,7 @@ def test_a_follower_far_behind_the_window_still_gets_all() -> None:
     log = GrowingLog()
 
     async def work() -> tuple[bytes, bytes]:
-        followed = Tails(log, closing=never)
+        followed = LogTailing(log, closing=never)
 
         async def slowly() -> bytes:
             got = b""
@@ -112,7 +112,7 @@ def test_two_hundred_followers_of_one_log_read_it_hardly_more_often_than_one() -
     async def followed_by(number: int) -> int:
         """Return the number of reads in seven and a half seconds, in which the log grew ten times."""
         log = GrowingLog(b"begin\n")
-        followed = Tails(log, closing=never)
+        followed = LogTailing(log, closing=never)
         readers = [asyncio.ensure_future(collected(followed.follow(KEY))) for _ in range(number)]
         await asyncio.sleep(5)
         begun = log.reads
@@ -135,7 +135,7 @@ def test_a_log_nobody_follows_any_more_is_not_looked_at() -> None:
     log = GrowingLog(b"x")
 
     async def work() -> tuple[int, int]:
-        followed = Tails(log, closing=never)
+        followed = LogTailing(log, closing=never)
         reader = asyncio.ensure_future(collected(followed.follow(KEY)))
         await asyncio.sleep(2)
         during = followed.open
@@ -150,7 +150,7 @@ def test_followers_are_let_go_when_the_service_ends_and_can_tell_it_from_the_log
     log, closing = GrowingLog(b"so far"), []
 
     async def work() -> None:
-        followed = Tails(log, closing=lambda: bool(closing))
+        followed = LogTailing(log, closing=lambda: bool(closing))
         reader = asyncio.ensure_future(collected(followed.follow(KEY)))
         await asyncio.sleep(1)
         closing.append(True)
@@ -164,7 +164,7 @@ def test_a_lake_that_fails_breaks_the_stream_rather_than_to_pass_for_its_end() -
     log = GrowingLog(b"so far")
 
     async def work() -> None:
-        reader = asyncio.ensure_future(collected(Tails(log, closing=never).follow(KEY)))
+        reader = asyncio.ensure_future(collected(LogTailing(log, closing=never).follow(KEY)))
         await asyncio.sleep(1)
         log.problem = LakeError("The lake is away")
         await reader
@@ -182,7 +182,7 @@ def test_a_log_that_never_rests_is_looked_at_no_more_often() -> None:
     log = Restless()
 
     async def work() -> int:
-        reader = asyncio.ensure_future(collected(Tails(log, closing=never).follow(KEY)))
+        reader = asyncio.ensure_future(collected(LogTailing(log, closing=never).follow(KEY)))
         await asyncio.sleep(12.5)
         reads = log.reads
         reader.cancel()

@@ -19,20 +19,20 @@ from penstock.engine.tokens import Caller, Scope, Token
 from penstock.errors import NotFound, QuotaExceeded, Unauthenticated
 from penstock.model import Application, ApplicationSpec
 from penstock.service import guards
-from penstock.service.guards import Bounds, Slot, UnderWay, while_valid
+from penstock.service.guards import ConcurrencyLimits, RequestCounts, Slot, while_valid
 from tests.support import virtual_time
 from tests.unit.service.fakes import FakeTokens, Stage
 
 TOKEN = Token("t", "me", {}, "hash", now(), None)
-FEW = Bounds(per_token=3, per_address=2, uploads_per_token=1)
+FEW = ConcurrencyLimits(per_token=3, per_address=2, uploads_per_token=1)
 
 
-def begun(under_way: UnderWay, token_id: str, times: int = 1, *, address: str = "10.0.0.1") -> list[Slot]:
+def begun(under_way: RequestCounts, token_id: str, times: int = 1, *, address: str = "10.0.0.1") -> list[Slot]:
     return [under_way.begin(address, token_id) for _ in range(times)]
 
 
 def test_a_token_has_so_many_requests_under_way_and_others_have_theirs() -> None:
-    under_way = UnderWay(FEW)
+    under_way = RequestCounts(FEW)
     slots = begun(under_way, "greedy", 3)
     with pytest.raises(QuotaExceeded, match="of your token"):
         begun(under_way, "greedy", address="10.0.0.2")
@@ -42,7 +42,7 @@ def test_a_token_has_so_many_requests_under_way_and_others_have_theirs() -> None
 
 
 def test_who_has_no_valid_token_has_so_many_by_address() -> None:
-    under_way = UnderWay(FEW)
+    under_way = RequestCounts(FEW)
     slots = [under_way.begin("10.0.0.1", None) for _ in range(2)]
     with pytest.raises(QuotaExceeded, match="from your address"):
         under_way.begin("10.0.0.1", None)
@@ -53,7 +53,7 @@ def test_who_has_no_valid_token_has_so_many_by_address() -> None:
 
 
 def test_a_request_that_is_refused_for_its_token_counts_for_nobody_afterwards() -> None:
-    under_way = UnderWay(FEW)
+    under_way = RequestCounts(FEW)
     slots = begun(under_way, "greedy", 3)
     cookie = under_way.begin("10.0.0.1", None)
     with pytest.raises(QuotaExceeded):
@@ -66,7 +66,7 @@ def test_a_request_that_is_refused_for_its_token_counts_for_nobody_afterwards() 
 
 
 def test_addresses_that_one_machine_may_have_all_of_count_as_one() -> None:
-    under_way = UnderWay(FEW)
+    under_way = RequestCounts(FEW)
     for number in range(2):
         under_way.begin(f"2001:db8::{number}", None)
     with pytest.raises(QuotaExceeded):
@@ -77,7 +77,7 @@ def test_addresses_that_one_machine_may_have_all_of_count_as_one() -> None:
 
 
 def test_a_token_has_so_many_uploads_at_once() -> None:
-    under_way = UnderWay(FEW)
+    under_way = RequestCounts(FEW)
     with under_way.uploading("greedy"):
         with pytest.raises(QuotaExceeded, match="uploads of your token"), under_way.uploading("greedy"):
             pass
@@ -90,13 +90,13 @@ def test_a_token_has_so_many_uploads_at_once() -> None:
 @pytest.mark.parametrize(
     ("bounds", "method", "path", "problem"),
     [
-        (Bounds(per_address=0), "GET", "/health/live", "from your address"),
-        (Bounds(per_token=0), "GET", "/v1/self", "requests of your token"),
-        (Bounds(uploads_per_token=0), "PUT", f"/v1/files/{'0' * 64}/a.py", "uploads of your token"),
+        (ConcurrencyLimits(per_address=0), "GET", "/health/live", "from your address"),
+        (ConcurrencyLimits(per_token=0), "GET", "/v1/self", "requests of your token"),
+        (ConcurrencyLimits(uploads_per_token=0), "PUT", f"/v1/files/{'0' * 64}/a.py", "uploads of your token"),
     ],
 )
 def test_the_answer_says_what_there_is_too_much_of_and_when_to_come_back(
-    tmp_path: Path, bounds: Bounds, method: str, path: str, problem: str
+    tmp_path: Path, bounds: ConcurrencyLimits, method: str, path: str, problem: str
 ) -> None:
     answer = Stage(tmp_path, bounds=bounds).client(Scope.SUBMIT).request(method, path)
     assert (answer.status_code, answer.json()["code"]) == (429, "quota_exceeded")
@@ -107,7 +107,7 @@ def test_the_answer_says_what_there_is_too_much_of_and_when_to_come_back(
 
 @pytest.mark.parametrize("text", ["penstock_{id}_made-up", "{id}", "made up"])
 def test_a_token_that_is_not_valid_takes_nothing_from_one_that_is(tmp_path: Path, text: str) -> None:
-    stage = Stage(tmp_path, bounds=Bounds(per_token=0, per_address=1))
+    stage = Stage(tmp_path, bounds=ConcurrencyLimits(per_token=0, per_address=1))
     stage.client()
     claimed = {"Authorization": f"Bearer {text.replace('{id}', stage.tokens.list()[0].id)}"}
     assert stage.client(None).get("/v1/self", headers=claimed).status_code == 401
@@ -125,13 +125,13 @@ def test_many_who_come_at_once_after_a_restart_are_all_let_in(tmp_path: Path, mo
         return authenticate(tokens, text)
 
     monkeypatch.setattr(FakeTokens, "authenticate", slow)
-    with Stage(tmp_path, bounds=Bounds(per_address=1)).client() as client, ThreadPoolExecutor(8) as clients:
+    with Stage(tmp_path, bounds=ConcurrencyLimits(per_address=1)).client() as client, ThreadPoolExecutor(8) as clients:
         asked = [clients.submit(client.get, "/v1/self") for _ in range(8)]
         assert {one.result().status_code for one in asked} == {200}
 
 
 def test_sparks_pages_count_for_the_token_too(tmp_path: Path) -> None:
-    stage = Stage(tmp_path, bounds=Bounds(per_token=1))
+    stage = Stage(tmp_path, bounds=ConcurrencyLimits(per_token=1))
     application = stage.engine.enqueue(ApplicationSpec("s3a://lake/a.py", stage.engine.usual_size(), "a"))
     browser = stage.looking(f"/v1/applications/{application.id}/ui")
     (token,) = stage.tokens.list()
@@ -142,7 +142,7 @@ def test_sparks_pages_count_for_the_token_too(tmp_path: Path) -> None:
 
 
 def test_what_was_answered_however_counts_no_more(tmp_path: Path) -> None:
-    stage = Stage(tmp_path, bounds=Bounds(per_token=1, per_address=1, uploads_per_token=1))
+    stage = Stage(tmp_path, bounds=ConcurrencyLimits(per_token=1, per_address=1, uploads_per_token=1))
     stage.engine.counts = None  # type: ignore[assignment, method-assign]
     client = stage.client()
     for _ in range(2):
@@ -157,7 +157,7 @@ def test_what_was_answered_however_counts_no_more(tmp_path: Path) -> None:
 
 def test_one_token_does_not_hold_all_threads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each of its requests blocks a thread, as for a store that does not respond."""
-    stage = Stage(tmp_path, bounds=Bounds(per_token=45, threads=48))
+    stage = Stage(tmp_path, bounds=ConcurrencyLimits(per_token=45, threads=48))
     application = stage.engine.enqueue(ApplicationSpec("s3a://lake/a.py", stage.engine.usual_size(), "a"))
     waiting, go_on, get = threading.Semaphore(0), threading.Event(), stage.engine.get
 

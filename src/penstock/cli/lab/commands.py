@@ -104,9 +104,9 @@ def _measure(
     from penstock.lab.experiment import Arm
 
     size = sized(options.usual_size(suite))
-    own = conditions.added(shared.pairs(conf, "--conf"), round_trip)
+    own = conditions.with_round_trip(shared.pairs(conf, "--conf"), round_trip)
     ours = Arm("Penstock", suite, size, lake, profile, own)
-    far = conditions.added({}, round_trip)
+    far = conditions.with_round_trip({}, round_trip)
     plain = [Arm("plain Spark", suite, size, lake, settings=far, launcher=launchers.PLAIN)] if against_plain else []
     runs = run_arms([*plain, ours], plan(repetitions, warmup, drop_caches))
     show(Console(), runs)
@@ -149,14 +149,14 @@ def startup_command(
     sized: shared.Sized,
 ) -> None:
     """Measure the time from submission to the first task: Penstock against plain spark-submit, in turns."""
-    from penstock.lab.environment import Bench
-    from penstock.lab.progress import Terminal
+    from penstock.lab.environment import Environment
+    from penstock.lab.progress import TerminalProgress
     from penstock.lab.workloads import overhead
 
     console = Console()
-    bench = Bench.open(Home.default(), lake)
-    with Terminal(console).showing() as listener:
-        runs = overhead.measure(
+    bench = Environment.open(Home.default(), lake)
+    with TerminalProgress(console).showing() as listener:
+        runs = overhead.measure_startup(
             bench, size=sized(options.usual_size()), repetitions=repetitions, profile=profile, listener=listener
         )
     show(console, runs)

@@ -19,12 +19,12 @@ from penstock.catalog.database import Database
 from penstock.engine.engine import Engine
 from penstock.home import Home, read_json, write_json
 from penstock.lab import runner
-from penstock.lab.environment import Bench
-from penstock.lab.experiment import Arm, Plan
-from penstock.lab.progress import Terminal
+from penstock.lab.environment import Environment
+from penstock.lab.experiment import Arm, MeasurementPlan
+from penstock.lab.progress import TerminalProgress
 from penstock.lab.records import Run
 from penstock.lab.report.report import as_html
-from penstock.lab.runner import ended_in_order, undisturbed
+from penstock.lab.runner import ignoring_signals, unwinding_on_signals
 from penstock.lab.workloads.tpcds import Tpcds
 from penstock.lake.embedded import EmbeddedLake
 from penstock.lake.registry import EMBEDDED
@@ -57,10 +57,10 @@ def run_demo(home: Home, suite: Tpcds, size: ClusterSize, report: Path, console:
     Raises `StateError` if another demo runs in this home.
     """
     busy = f"Another demo is running in {home.root}"
-    with home.lock("demo", busy=busy), ended_in_order():
+    with home.lock("demo", busy=busy), unwinding_on_signals():
         _announce(console, home, suite, report)
-        with Terminal(console, steps=_STEPS).showing() as listener, _servers(home, listener) as bench:
-            (run,) = runner.measure(lambda _: bench, [Arm("Penstock", suite, size)], Plan(), listener)
+        with TerminalProgress(console, steps=_STEPS).showing() as listener, _servers(home, listener) as bench:
+            (run,) = runner.measure(lambda _: bench, [Arm("Penstock", suite, size)], MeasurementPlan(), listener)
             listener.step("Write the report")
             report.write_text(as_html([run]), encoding="utf-8")
         return run
@@ -87,7 +87,7 @@ def _announce(console: Console, home: Home, suite: Tpcds, report: Path) -> None:
 
 
 @contextlib.contextmanager
-def _servers(home: Home, listener: Terminal) -> Iterator[Bench]:
+def _servers(home: Home, listener: TerminalProgress) -> Iterator[Environment]:
     """Lake and catalog while in the block; stops those that this demo, or a killed one, started."""
     lake, database = EmbeddedLake(home), Database(home)
     mark = home.root / "demo.json"
@@ -107,7 +107,7 @@ def _servers(home: Home, listener: Terminal) -> Iterator[Bench]:
         start("lake", lake.status().ready, lake.up)
         listener.step("Start the catalog")
         start("database", database.status().state == "up", database.up)
-        bench = Bench.open(home, EMBEDDED)
+        bench = Environment.open(home, EMBEDDED)
         _end_strays(bench.engine)
         yield bench
     except BaseException:
@@ -115,7 +115,7 @@ def _servers(home: Home, listener: Terminal) -> Iterator[Bench]:
         raise
     finally:
         listener.step("Stop lake and catalog")
-        with undisturbed():
+        with ignoring_signals():
             for name in reversed(ours):
                 stops[name]()
             mark.unlink(missing_ok=True)

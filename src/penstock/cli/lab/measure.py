@@ -21,12 +21,12 @@ from penstock.errors import InvalidInput, PenstockError
 from penstock.home import Home
 
 if TYPE_CHECKING:
-    from penstock.lab.experiment import Arm, Experiment, Plan
-    from penstock.lab.progress import Terminal
+    from penstock.lab.experiment import Arm, Experiment, MeasurementPlan
+    from penstock.lab.progress import TerminalProgress
     from penstock.lab.records import Run
 
 
-def run_arms(arms: Sequence[Arm], plan: Plan) -> list[Run]:
+def run_arms(arms: Sequence[Arm], plan: MeasurementPlan) -> list[Run]:
     """Run `runner.measure` with progress on the terminal."""
     from penstock.lab.experiment import Experiment
 
@@ -37,41 +37,41 @@ def run_arms(arms: Sequence[Arm], plan: Plan) -> list[Run]:
 def measure_all(experiments: Sequence[Experiment]) -> list[list[Run]]:
     """Run `runner.measure_all` with progress on the terminal."""
     from penstock.lab import runner
-    from penstock.lab.environment import Bench
+    from penstock.lab.environment import Environment
 
     home = Home.default()
     with _progress(home) as listener:
-        return runner.measure_all(functools.partial(Bench.open, home), experiments, listener)
+        return runner.measure_all(functools.partial(Environment.open, home), experiments, listener)
 
 
 def resume(name: str) -> list[list[Run]]:
     """Run `runner.resume` with progress on the terminal."""
     from penstock.lab import runner
-    from penstock.lab.environment import Bench
+    from penstock.lab.environment import Environment
 
     home = Home.default()
     with _progress(home) as listener:
-        return runner.resume(home, functools.partial(Bench.open, home), name, listener)
+        return runner.resume(home, functools.partial(Environment.open, home), name, listener)
 
 
 @contextmanager
-def _progress(home: Home) -> Iterator[Terminal]:
+def _progress(home: Home) -> Iterator[TerminalProgress]:
     from penstock.lab import runner
-    from penstock.lab.progress import Terminal
-    from penstock.lab.runner import ended_in_order
+    from penstock.lab.progress import TerminalProgress
+    from penstock.lab.runner import unwinding_on_signals
 
-    before = set(runner.interrupted(home))
+    before = set(runner.interrupted_runs(home))
     try:
-        with ended_in_order(), Terminal(Console()).showing() as listener:
+        with unwinding_on_signals(), TerminalProgress(Console()).showing() as listener:
             _warn_of_slow_starts(home, listener)
             yield listener
     except (PenstockError, KeyboardInterrupt, SystemExit):
-        if left := [run for run in runner.interrupted(home) if run not in before]:
+        if left := [run for run in runner.interrupted_runs(home) if run not in before]:
             print(f"\nCompleted measurements are kept. To continue: penstock lab resume {left[-1]}", file=sys.stderr)
         raise
 
 
-def _warn_of_slow_starts(home: Home, listener: Terminal) -> None:
+def _warn_of_slow_starts(home: Home, listener: TerminalProgress) -> None:
     """Warn that class-data archives are missing, as after an update of the jars, since that slows every JVM's start."""
     from penstock.runtime import cds
 
@@ -80,11 +80,11 @@ def _warn_of_slow_starts(home: Home, listener: Terminal) -> None:
             listener.note("Class-data archives are missing, so each JVM starts slower: penstock up creates them")
 
 
-def plan(repetitions: int, warmup: int, drop_caches: bool) -> Plan:
+def plan(repetitions: int, warmup: int, drop_caches: bool) -> MeasurementPlan:
     from penstock.lab import experiment
-    from penstock.lab.experiment import Plan
+    from penstock.lab.experiment import MeasurementPlan
 
-    return Plan(repetitions, warmup, experiment.DROP if drop_caches else experiment.KEEP)
+    return MeasurementPlan(repetitions, warmup, experiment.DROP if drop_caches else experiment.KEEP)
 
 
 _SEE_EXAMPLE = "penstock lab run --example shows a file with every key"
@@ -132,7 +132,7 @@ def _read(file: Path) -> list[Experiment]:
     from penstock.lab.workloads.registry import FileWorkloads
 
     capacity = choice.capacity(Home.default())
-    return labfile.experiments(
+    return labfile.parse_experiments(
         formats.read(file, fix=_SEE_EXAMPLE), FileWorkloads(), lambda suite: suite.default_size(capacity)
     )
 
@@ -188,14 +188,14 @@ def _rounds(experiment: Experiment) -> str:
 def _facts(arm: Arm) -> dict[str, str]:
     """The conditions of an arm, by their names in a lab file."""
     from penstock.lab.launchers import PENSTOCK
-    from penstock.lab.report.checks import cluster
+    from penstock.lab.report.checks import cluster_text
 
     return {
         "launcher": arm.launcher,
         "lake": arm.lake or "the default",
         "gateways": str(arm.gateways or "all"),
         "profile": (arm.profile or arm.suite.profile) if arm.launcher == PENSTOCK else "none",
-        "cluster": cluster(asdict(arm.size)),
+        "cluster": cluster_text(asdict(arm.size)),
         "settings": ", ".join(f"{name}={value}" for name, value in arm.settings.items()) or "none",
         **{name: _shown_option(value) for name, value in arm.suite.options().items()},
     }

@@ -50,10 +50,10 @@ def show(console: Console, runs: Sequence[Run]) -> None:
 
 
 def show_document(console: Console, document: Document) -> None:
-    from penstock.lab.report.render import brief
+    from penstock.lab.report.render import terminal_tables
 
     console.print()
-    for part in brief(document):
+    for part in terminal_tables(document):
         everything = list(range(len(part.columns)))
         # A file has no width limit.
         page = console if console.is_terminal else Console(file=console.file, width=_width(part, everything))
@@ -165,7 +165,7 @@ def runs_command(as_json: shared.Json = False) -> None:
     """List the runs recorded on this machine, oldest first, and the command that resumes an interrupted one."""
     from penstock.lab import records
 
-    found = records.all_of(Home.default())
+    found = records.list_runs(Home.default())
     if as_json:
         print(json.dumps(found, indent=2))
         return
@@ -284,10 +284,10 @@ def price_command(
             fix="penstock lab price last, or penstock lab price --capacity 100t",
         )
     try:
-        kept = [cost.protection(name) for name in protection or ("3x", "4+2")]
+        kept = [cost.parse_protection(name) for name in protection or ("3x", "4+2")]
     except ValueError as error:
         raise InvalidInput("--protection is invalid", why=str(error), fix="--protection 3x --protection 4+2") from error
-    asked = report.Question(
+    asked = report.PriceOptions(
         prices=read_prices(prices),
         protections=kept,
         capacity_bytes=units.require_size(capacity, "--capacity") if capacity else None,
@@ -330,12 +330,12 @@ def stores_command(
 
     penstock lab run examples/stores.yaml && penstock lab stores -o stores.html
     """
-    from penstock.lab.analysis.stores import Choices
+    from penstock.lab.analysis.stores import StoreChoices
     from penstock.lab.report import stores
     from penstock.prices import read_prices
 
     paid = read_prices(prices)
-    asked = stores.Question(Choices(baseline, _protections(protection or [])), paid, _medium(medium, paid))
+    asked = stores.StoreOptions(StoreChoices(baseline, _protections(protection or [])), paid, _medium(medium, paid))
     found = _with_all_of_its_batch(runs or ["last"])
     present(found, output, lambda: stores.document(found, asked), unfit="These runs do not compare stores")
 
@@ -345,13 +345,13 @@ def _with_all_of_its_batch(names: list[str]) -> list[Run]:
     from penstock.lab import records, runner
 
     home = Home.default()
-    here = set(records.runs(home))
+    here = set(records.run_ids(home))
     found: dict[str, Run] = {}
     for run in find(names):
         if run.description.id not in here:
             found[run.description.id] = run
             continue
-        for described in runner.begun_with(home, run.description):
+        for described in runner.related_runs(home, run.description):
             found[described.id] = records.find(home, described.id)
     return list(found.values())
 
@@ -363,7 +363,7 @@ def _protections(given: list[str]) -> dict[str, Protection]:
     for text in given:
         arm, _, kept = text.rpartition("=")
         try:
-            protections[arm] = cost.protection(kept)
+            protections[arm] = cost.parse_protection(kept)
         except ValueError as error:
             raise InvalidInput(
                 f"--protection {text} is invalid", why=str(error), fix="--protection 'Ceph 4+2=4+2'"

@@ -129,7 +129,7 @@ def cluster_sizes(
     if driver_memory:
         driver = ProcessSize(driver.cores, units.require_size(driver_memory, "--driver-memory"))
     try:
-        sizes = cost.sizes_for(wanted, ProcessSize(each, heap), driver)
+        sizes = cost.cluster_sizes(wanted, ProcessSize(each, heap), driver)
     except ValueError as error:
         raise InvalidInput(
             f"--cores {cores} is not possible", why=str(error), fix="choose multiples, or another --executor-cores"

@@ -17,7 +17,7 @@ from penstock.home import Home
 
 if TYPE_CHECKING:
     from penstock.lake.ceph.cluster import Ceph
-    from penstock.lake.ceph.status import Status
+    from penstock.lake.ceph.status import CephStatus
 
 
 app = typer.Typer(
@@ -100,9 +100,9 @@ def up(
 @app.command()
 def status(as_json: options.Json = False) -> None:
     """Show health, capacity and the resource usage of each daemon. The exit code is 1 if a daemon does not serve."""
-    from penstock.lake.ceph.status import look
+    from penstock.lake.ceph.status import read_status
 
-    seen = look(_ceph())
+    seen = read_status(_ceph())
     if as_json:
         typer.echo(json.dumps(seen.as_json() if seen else {"state": "none"}))
     elif seen is None:
@@ -152,7 +152,7 @@ def install(yes: Yes = False) -> None:
     """Install Ceph's packages with the distribution's package manager. Needs root; starts nothing."""
     from penstock.lake.ceph import daemons
 
-    lacking = daemons.missing()
+    lacking = daemons.missing_packages()
     if not lacking:
         typer.echo(f"Ceph {daemons.version()} is already installed")
         return
@@ -173,7 +173,7 @@ def _bytes(text: str | None, option: str) -> int | None:
     return None if text is None else units.require_size(text, option, unit="b", example="8g")
 
 
-def _lines(seen: Status) -> Iterator[str]:
+def _lines(seen: CephStatus) -> Iterator[str]:
     cluster = seen.cluster
     if seen.state == "down":
         yield "down; penstock lake ceph up resumes it with its data"

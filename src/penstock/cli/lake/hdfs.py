@@ -13,7 +13,7 @@ from penstock.cli.output import count, duration, size
 from penstock.home import Home
 
 if TYPE_CHECKING:
-    from penstock.lake.hdfs.servers import Status
+    from penstock.lake.hdfs.servers import HdfsStatus
 
 
 app = typer.Typer(
@@ -56,7 +56,7 @@ def up(
     from rich.console import Console
 
     from penstock.lake.hdfs.cluster import HdfsCluster
-    from penstock.lake.hdfs.layout import Asked
+    from penstock.lake.hdfs.layout import ShapeRequest
     from penstock.lake.registry import Lakes
 
     home = Home.default()
@@ -64,7 +64,7 @@ def up(
     began = time.monotonic()
     with Console(stderr=True).status(f"Starting the HDFS “{name}”") as progress:
         lake = cluster.up(
-            Asked(datanodes, replication, remote), lambda step: progress.update(f"The HDFS “{name}”: {step}")
+            ShapeRequest(datanodes, replication, remote), lambda step: progress.update(f"The HDFS “{name}”: {step}")
         )
     typer.echo(f"The lake “{lake.name}” is up: {lake.root} ({duration(time.monotonic() - began)})")
     _print(cluster.status())
@@ -85,15 +85,15 @@ def add(
     Penstock accesses it as the user who runs Penstock.
     """
     from penstock.lake import stores
-    from penstock.lake.hdfs.layout import checked_name, checked_namenode
+    from penstock.lake.hdfs.layout import validate_name, validate_namenode
     from penstock.lake.hdfs.webhdfs import HdfsObjectStore
     from penstock.lake.model import NO_CREDENTIALS, HdfsClient, Lake
-    from penstock.lake.registry import Lakes, checked
+    from penstock.lake.registry import Lakes, validate_lake
 
     home = Home.default()
-    stores.require_others(home, name)
-    client = HdfsClient(checked_namenode(namenode), replication, short_circuit=False)
-    lake = checked(Lake(checked_name(name), (web,), name, NO_CREDENTIALS, hdfs=client))
+    stores.require_external(home, name)
+    client = HdfsClient(validate_namenode(namenode), replication, short_circuit=False)
+    lake = validate_lake(Lake(validate_name(name), (web,), name, NO_CREDENTIALS, hdfs=client))
     HdfsObjectStore(lake).require_reachable()
     Lakes(home).add(lake)
     typer.echo(f"Added the lake “{name}”: {lake.root} at {namenode}")
@@ -136,7 +136,7 @@ def wipe(
     typer.echo(f"The HDFS “{name}” is deleted")
 
 
-def _print(seen: Status) -> None:
+def _print(seen: HdfsStatus) -> None:
     shape = seen.shape
     where = "remote: read over TCP" if shape.remote else "co-located: read as local files"
     typer.echo(f"  shape     {shape.datanodes} DataNodes, replication {shape.replication}, {where}")

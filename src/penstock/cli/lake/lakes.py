@@ -76,12 +76,12 @@ def add(
     from penstock.lake import registry, stores
     from penstock.lake.check import directories_linger, require_reachable, require_temporary_credentials
     from penstock.lake.credentials import resolve
-    from penstock.lake.sts import sts_of
+    from penstock.lake.sts import sts_from_options
 
     home = Home.default()
-    stores.require_others(home, name)
+    stores.require_external(home, name)
     home.create()
-    lake = registry.checked(
+    lake = registry.validate_lake(
         Lake(
             name,
             tuple(endpoint),
@@ -89,7 +89,9 @@ def add(
             "file:" + name,
             region=region,
             path_style=path_style,
-            sts=sts_of(role_arn, sts_endpoint, first_endpoint=endpoint[0], region=region, seconds=session_seconds),
+            sts=sts_from_options(
+                role_arn, sts_endpoint, first_endpoint=endpoint[0], region=region, seconds=session_seconds
+            ),
             ca_file=None if ca_file is None else str(ca_file.absolute()),
         )
     )
@@ -122,7 +124,7 @@ def _credentials(profile: str | None, *, from_stdin: bool) -> tuple[str | None, 
     if profile:
         return f"aws:{profile}", None
     if from_stdin:
-        return None, credentials.from_lines(sys.stdin.read())
+        return None, credentials.parse_lines(sys.stdin.read())
     if credentials.from_environment(os.environ):
         return credentials.ENVIRONMENT, None
     if not sys.stdin.isatty():
@@ -133,7 +135,7 @@ def _credentials(profile: str | None, *, from_stdin: bool) -> tuple[str | None, 
         )
     access = typer.prompt("Access key", err=True)
     secret = typer.prompt("Secret key", hide_input=True, err=True)
-    return None, credentials.checked(Credentials(access.strip(), secret.strip()))
+    return None, credentials.validate_credentials(Credentials(access.strip(), secret.strip()))
 
 
 app = typer.Typer(
@@ -197,7 +199,7 @@ def remove(name: Annotated[str, typer.Argument(help="Name of the lake.")]) -> No
     """Remove a lake and its stored credentials from this home. The store itself is not changed."""
     from penstock.lake import stores
 
-    stores.require_others(Home.default(), name)
+    stores.require_external(Home.default(), name)
     Lakes(Home.default()).remove(name)
     typer.echo(f"Removed the lake “{name}”; its store is unchanged")
 

@@ -22,7 +22,7 @@ from penstock.lake.model import Lake, require_s3
 from penstock.lake.registry import Lakes
 
 if TYPE_CHECKING:
-    from penstock.lake.sweep import Swept
+    from penstock.lake.sweep import SweepReport
     from penstock.model import Application
 
 
@@ -71,13 +71,13 @@ def kubernetes(
     """
     import yaml
 
-    from penstock.lake.export import Placement, addresses, objects, secret_name, url
+    from penstock.lake.export import ExportOptions, addresses, objects, secret_name, url
 
     if route_host and not openshift:
         raise InvalidInput("--route-host needs --openshift", fix="add --openshift, or omit --route-host")
     chosen = Lakes(Home.default()).get(lake)
     require_s3(chosen, "A Service of gateways")
-    where = Placement(
+    where = ExportOptions(
         name or re.sub(r"[^a-z0-9]+", "-", chosen.name.lower()).strip("-"),
         namespace,
         headless=headless,
@@ -173,7 +173,7 @@ def sweep(
         _print(chosen, swept, before, because_of)
 
 
-def _print(lake: Lake, swept: Swept, before: datetime, because_of: Application | None) -> None:
+def _print(lake: Lake, swept: SweepReport, before: datetime, because_of: Application | None) -> None:
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text

@@ -17,11 +17,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from penstock.clusters.backend import READ_AT_ONCE, ClusterBackend, Handle, Launch, Observation, Phase, WebInterface
+from penstock.clusters.backend import MAX_READ_BYTES, ClusterBackend, Handle, Launch, Observation, Phase, WebInterface
 from penstock.clusters.kubernetes import layout, manifest, plan, pod_status, preflight, resources
-from penstock.clusters.kubernetes.client import Access, Api, OverQuota, Refused, find_access
+from penstock.clusters.kubernetes.client import Access, Api, NamespaceQuotaExceeded, RequestRejected, find_access
 from penstock.clusters.kubernetes.cluster import Cluster
-from penstock.clusters.kubernetes.informer import Followed
+from penstock.clusters.kubernetes.informer import WatchCache
 from penstock.clusters.kubernetes.target import Target
 from penstock.errors import ClusterError, Conflict, InvalidInput, NotFound
 from penstock.home import Home, open_below, write_json
@@ -32,10 +32,12 @@ from penstock.profiles import layers
 _EVERY_SECONDS = 5.0
 
 
-class Postponed:
+class PostponedLaunch:
     """A launch that a resource quota rejected, retried every few seconds."""
 
-    def __init__(self, launch: Launch, refused: OverQuota, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, launch: Launch, refused: NamespaceQuotaExceeded, clock: Callable[[], float] = time.monotonic
+    ) -> None:
         self.launch = launch
         self._refused = refused
         self._clock = clock
@@ -44,7 +46,7 @@ class Postponed:
     def due(self) -> bool:
         return self._clock() - self._tried_at >= _EVERY_SECONDS
 
-    def refused_again(self, refused: OverQuota) -> None:
+    def refused_again(self, refused: NamespaceQuotaExceeded) -> None:
         self._refused, self._tried_at = refused, self._clock()
 
     def observation(self) -> Observation:
@@ -84,8 +86,8 @@ class KubernetesBackend(ClusterBackend):
         self._capacity: tuple[Capacity, float] | None = None
         self._checking = threading.Lock()
         self._usable_at: float | None = None
-        self._clusters: Followed[Cluster] = Followed()
-        self._postponed: dict[str, Postponed] = {}
+        self._clusters: WatchCache[Cluster] = WatchCache()
+        self._postponed: dict[str, PostponedLaunch] = {}
 
     @property
     def api(self) -> Api:
@@ -106,12 +108,14 @@ class KubernetesBackend(ClusterBackend):
         """
         with self._asking:
             if self._capacity is None or time.monotonic() - self._capacity[1] > _CAPACITY_SECONDS:
-                declared = resources.declared(self._target)
+                declared = resources.declared_capacity(self._target)
                 has = (
-                    self._with_node(declared) if declared else resources.today(resources.nodes(self.api), self._target)
+                    self._with_node(declared)
+                    if declared
+                    else resources.current_capacity(resources.list_nodes(self.api), self._target)
                 )
-                found = resources.quotas_of(self.api, self._target.namespace)
-                now = replace(resources.within(has, found, self._target), elastic=True, most=declared)
+                found = resources.list_quotas(self.api, self._target.namespace)
+                now = replace(resources.limit_by_quotas(has, found, self._target), elastic=True, most=declared)
                 self._capacity = now, time.monotonic()
             return self._capacity[0]
 
@@ -120,13 +124,13 @@ class KubernetesBackend(ClusterBackend):
         if declared.node is not None:
             return declared
         with contextlib.suppress(ClusterError):
-            return replace(declared, node=resources.today(resources.nodes(self.api), self._target).node)
+            return replace(declared, node=resources.current_capacity(resources.list_nodes(self.api), self._target).node)
         return declared
 
     def overhead_factor(self, spec: ApplicationSpec) -> float:
         if self._target.overhead is not None:
             return self._target.overhead
-        return layers.PYTHON_IN_PODS if spec.is_python else layers.FACTOR
+        return layers.PYTHON_IN_PODS if spec.is_python else layers.DEFAULT_OVERHEAD_FACTOR
 
     def check(self, spec: ApplicationSpec) -> None:
         """Check the namespace and the sizes of the pods.
@@ -144,11 +148,11 @@ class KubernetesBackend(ClusterBackend):
 
     def launch(self, launch: Launch) -> None:
         """Create the cluster. Where a quota of the namespace leaves no room, `observe` reports that and retries."""
-        preflight.require_within_reach(launch)
+        preflight.require_reachable(launch)
         try:
             self._create(launch)
-        except OverQuota as refused:
-            self._postponed[launch.application_id] = Postponed(launch, refused)
+        except NamespaceQuotaExceeded as refused:
+            self._postponed[launch.application_id] = PostponedLaunch(launch, refused)
 
     def _create(self, launch: Launch) -> None:
         """Create the pod, then its secret: the pod owns the secret and waits for it."""
@@ -157,7 +161,7 @@ class KubernetesBackend(ClusterBackend):
         name = layout.object_name(launch.application_id)
         try:
             pod = self.api.create(pods, manifest.driver_pod(self._target, launch))
-        except Refused as refused:
+        except RequestRejected as refused:
             if refused.status != _CONFLICT:
                 raise
             pod = self.api.get(f"{pods}/{name}")
@@ -175,7 +179,7 @@ class KubernetesBackend(ClusterBackend):
         try:
             body = manifest.secret(self._target, launch, dict(pod), content)
             self.api.create(f"/api/v1/namespaces/{self._target.namespace}/secrets", body)
-        except Refused as refused:
+        except RequestRejected as refused:
             if refused.status != _CONFLICT:
                 raise
 
@@ -185,13 +189,13 @@ class KubernetesBackend(ClusterBackend):
                 return postponed.observation()
             try:
                 self._create(postponed.launch)
-            except OverQuota as refused:
+            except NamespaceQuotaExceeded as refused:
                 postponed.refused_again(refused)
                 return postponed.observation()
             self._postponed.pop(postponed.launch.application_id, None)
         return self._cluster(handle).observe()
 
-    def read(self, handle: Handle, name: str, start: int, *, at_most: int = READ_AT_ONCE) -> bytes:
+    def read(self, handle: Handle, name: str, start: int, *, at_most: int = MAX_READ_BYTES) -> bytes:
         cluster = self._cluster(handle)
         return cluster.sidecar.artifact(cluster.address(), name, start, at_most) or b""
 
@@ -217,7 +221,7 @@ class KubernetesBackend(ClusterBackend):
 
     def replace_private_file(self, handle: Handle, name: str, content: str) -> None:
         """Replace a key of the secret. The kubelets update the file in the pods atomically, within a minute or two."""
-        body = {"data": {name: manifest.encoded(content.encode())}}
+        body = {"data": {name: manifest.encode(content.encode())}}
         with contextlib.suppress(NotFound):
             self.api.merge(self._cluster(handle).secret_path, body)
 

@@ -27,7 +27,7 @@ from penstock.formats import url_host
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 _PLUGIN_SECONDS = 60
 
-Token = Callable[[], "str | None"]
+TokenSource = Callable[[], "str | None"]
 """Called before each request: tokens are short-lived, and their source replaces them."""
 
 
@@ -37,7 +37,7 @@ class Access:
 
     server: str
     tls: ssl.SSLContext | None
-    token: Token
+    token: TokenSource
     namespace: str = "default"
     in_cluster: bool = False
 
@@ -188,11 +188,11 @@ def _content(entry: _Entry, name: str) -> bytes | None:
     return (entry.directory / str(entry.content[name])).read_bytes() if entry.content.get(name) else None
 
 
-def _token(user: _Entry) -> Token:
+def _token(user: _Entry) -> TokenSource:
     if file := user.content.get("tokenFile"):
         return lambda: _read(user.directory / str(file))
     if plugin := user.content.get("exec"):
-        return Plugin(plugin).token
+        return CredentialPlugin(plugin).token
     return lambda: user.content.get("token")
 
 
@@ -207,7 +207,7 @@ def _read(token: Path) -> str:
         ) from None
 
 
-class Plugin:
+class CredentialPlugin:
     """A credential plug-in (client.authentication.k8s.io): a program that prints a token.
 
     It runs again a minute before the token expires. Raises `MissingRequirement` where it fails.
@@ -265,7 +265,7 @@ _FIXES = {
 }
 
 
-class Refused(ClusterError):
+class RequestRejected(ClusterError):
     """The API server rejected the request. `status` is the HTTP status code."""
 
     def __init__(self, status: int, problem: str, *, why: str = "", fix: str = "") -> None:
@@ -273,14 +273,14 @@ class Refused(ClusterError):
         self.status = status
 
 
-class OverQuota(Refused):
+class NamespaceQuotaExceeded(RequestRejected):
     """A resource quota of the namespace is used up for now."""
 
 
 class Api:
     """Requests to the API server. Safe to use from several threads.
 
-    Every method raises `Refused`, `NotFound` or `Forbidden`, and `ClusterError` where the API server does not answer.
+    Every method raises `RequestRejected`, `NotFound` or `Forbidden`, and `ClusterError` where the API server does not answer.
     """
 
     def __init__(self, access: Access) -> None:
@@ -326,7 +326,7 @@ class Api:
     def watch(self, path: str, version: str, **params: str) -> Iterator[Json]:
         """Yield the changes after that resource version, until the server ends the watch.
 
-        Raises `Refused` with status 410 where the server no longer has that version: list again.
+        Raises `RequestRejected` with status 410 where the server no longer has that version: list again.
         """
         query = {**params, "watch": "true", "resourceVersion": version, "timeoutSeconds": str(_WATCH_SECONDS)}
         timeout = httpx.Timeout(30.0, read=_WATCH_SECONDS + 30.0)
@@ -339,7 +339,7 @@ class Api:
                     change: Json = json.loads(line)
                     if change["type"] == "ERROR":
                         code = int(change["object"].get("code", 500))
-                        raise Refused(code, "A watch ended", why=str(change["object"].get("message", "")))
+                        raise RequestRejected(code, "A watch ended", why=str(change["object"].get("message", "")))
                     yield change
         except httpx.HTTPError as error:
             raise self._unreachable(error) from error
@@ -380,7 +380,7 @@ class Api:
         )
 
 
-def listed_if_permitted(api: Api, path: str) -> list[Json]:
+def list_if_permitted(api: Api, path: str) -> list[Json]:
     """Return the objects of that list; none where listing them is forbidden or the namespace does not exist."""
     try:
         found: list[Json] = api.get(path).get("items") or []
@@ -399,8 +399,8 @@ def _refused(path: str, answer: httpx.Response) -> ClusterError | NotFound | For
     if answer.status_code == 401:
         return Forbidden("Kubernetes rejected the credentials", why=message, fix="sign in again: kubectl get pods")
     if answer.status_code == 403 and "exceeded quota" in message:
-        return OverQuota(403, "The namespace's quota is used up", why=message, fix=QUOTA_FIX)
+        return NamespaceQuotaExceeded(403, "The namespace's quota is used up", why=message, fix=QUOTA_FIX)
     if answer.status_code == 403 and " cannot " in message:
         return Forbidden("Kubernetes does not permit it", why=message, fix=_CHECK)
     fix = _FIXES.get(answer.status_code, "")
-    return Refused(answer.status_code, "Kubernetes rejected the request", why=message, fix=fix)
+    return RequestRejected(answer.status_code, "Kubernetes rejected the request", why=message, fix=fix)

@@ -14,7 +14,7 @@ from penstock.clusters.backend import Observation, Phase, WebInterface
 from penstock.clusters.kubernetes import layout, pod_status, resources
 from penstock.clusters.kubernetes.client import Api
 from penstock.clusters.kubernetes.informer import PodWatch
-from penstock.clusters.kubernetes.sidecar_client import KeeperClient, Relay
+from penstock.clusters.kubernetes.sidecar_client import Relay, SidecarClient
 from penstock.clusters.kubernetes.target import Target
 from penstock.errors import NotFound, PenstockError
 from penstock.model import Reason
@@ -37,7 +37,7 @@ class Cluster:
         self._namespace = namespace
         self._target = target
         self._watch = PodWatch(api, namespace, f"{layout.APPLICATION_LABEL}={application_id}")
-        self.sidecar = KeeperClient(api, namespace, self.name, self._token)
+        self.sidecar = SidecarClient(api, namespace, self.name, self._token)
         self._status: Mapping[str, Any] | None = None
         self._asked_at = -_ASK_SECONDS
         self._shortage: str | None = None
@@ -103,13 +103,13 @@ class Cluster:
     def observe(self) -> Observation:
         pod, executors = self.driver(), self.executors()
         for executor in executors:
-            if why := pod_status.loss_of_executor(executor):
+            if why := pod_status.executor_failure(executor):
                 self._lost[str(executor["metadata"]["name"])] = why
         timeout = self._target.start_timeout_seconds
-        seen = pod_status.of_driver(pod, at=datetime.now(timezone.utc), timeout_seconds=timeout)
+        seen = pod_status.driver_state(pod, at=datetime.now(timezone.utc), timeout_seconds=timeout)
         if seen.phase is Phase.STARTING and seen.reason is None and pod is not None:
             events = self._events()
-            seen = pod_status.of_driver(pod, at=datetime.now(timezone.utc), timeout_seconds=timeout, events=events)
+            seen = pod_status.driver_state(pod, at=datetime.now(timezone.utc), timeout_seconds=timeout, events=events)
         status = self._ask() if seen.phase in (Phase.RUNNING, Phase.ENDED) else None
         progress = (status or {}).get("progress")
         phase = Phase.STARTING if seen.phase is Phase.RUNNING and progress is None else seen.phase
@@ -126,15 +126,15 @@ class Cluster:
         )
 
     def _why_executors_wait(self, driver: Json | None, executors: Sequence[Json]) -> Reason | None:
-        if reason := pod_status.of_executors(executors):
+        if reason := pod_status.pending_reason(executors):
             return reason
-        if driver is None or (missing := pod_status.executors_missing(driver, executors)) is None:
+        if driver is None or (missing := pod_status.missing_executors(driver, executors)) is None:
             return None
         if time.monotonic() - self._looked_at >= _QUOTA_SECONDS:
             self._looked_at = time.monotonic()
             with contextlib.suppress(PenstockError):
-                self._shortage = resources.shortage(resources.quotas_of(self._api, self._namespace), missing.each)
-        return None if self._shortage is None else pod_status.of_quota(missing.number, self._shortage)
+                self._shortage = resources.shortage(resources.list_quotas(self._api, self._namespace), missing.each)
+        return None if self._shortage is None else pod_status.quota_reason(missing.number, self._shortage)
 
     def _ask(self) -> Mapping[str, Any] | None:
         if time.monotonic() - self._asked_at >= _ASK_SECONDS:

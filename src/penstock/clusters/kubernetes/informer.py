@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any, Generic, Protocol, TypeVar
 
-from penstock.clusters.kubernetes.client import Api, Refused
+from penstock.clusters.kubernetes.client import Api, RequestRejected
 from penstock.errors import PenstockError
 from penstock.recovery import PODS, Failures, Kind, as_problem, kind_of
 
@@ -60,7 +60,7 @@ class PodWatch:
         with self._changing:
             self._changing.wait_for(lambda: self._listed or self._problem is not None, _FIRST_SECONDS)
             if not self._listed:
-                raise self._problem or Refused(504, "The Kubernetes API server does not answer in time")
+                raise self._problem or RequestRejected(504, "The Kubernetes API server does not answer in time")
             since = self._troubled_since
             if self._problem is not None and since is not None and time.monotonic() - since >= _STALE_SECONDS:
                 raise self._problem
@@ -84,7 +84,7 @@ class PodWatch:
             except Exception as error:  # noqa: PERF203  followed by a pause
                 pause = self._failures.failed(_WATCH, error) or _POLICY.longest_seconds
                 # An expired resource version is normal: list again at once. Twice in a row it is a failure.
-                if isinstance(error, Refused) and error.status == _GONE and self.failures == 1:
+                if isinstance(error, RequestRejected) and error.status == _GONE and self.failures == 1:
                     continue
                 if kind_of(error) is Kind.DEFECT:
                     _log.exception("the watch of pods restarts after an unexpected error")
@@ -126,14 +126,14 @@ class PodWatch:
 _UNUSED_SECONDS = 300.0
 
 
-class Closing(Protocol):
+class Closable(Protocol):
     def close(self) -> None: ...
 
 
-T = TypeVar("T", bound=Closing)
+T = TypeVar("T", bound=Closable)
 
 
-class Followed(Generic[T]):
+class WatchCache(Generic[T]):
     """A cache of watches by name. Every method may be called by several threads at once."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:

@@ -23,7 +23,7 @@ WORK = ROOT / "work"
 """The directory that the driver and its sidecar share; it is lost with the pod."""
 
 CLUSTER = WORK / "cluster"
-ARTEFACTS = WORK / "artefacts"
+ARTIFACTS = WORK / "artefacts"
 
 PUBLISHED = WORK / "published"
 """Files that the driver publishes to the engine alone (`{published}` in its environment), served by the sidecar."""
@@ -53,11 +53,11 @@ KILL = WORK / "kill"
 
 DRIVER_PORT = 7078
 BLOCKS_PORT = 7079
-KEEPER_PORT = 7070
+SIDECAR_PORT = 7070
 
 DRIVER = "driver"
 EXECUTOR = "executor"
-KEEPER = "keeper"
+SIDECAR = "keeper"
 
 APPLICATION_LABEL = "penstock.io/application"
 ROLE_LABEL = "penstock.io/role"
@@ -89,10 +89,10 @@ def local_keys(launch: Launch) -> dict[str, str]:
 def local_paths(launch: Launch) -> Sequence[str]:
     spec = launch.spec
     named = (spec.application, *spec.jars, *spec.python_files, *spec.files)
-    return [path for path in dict.fromkeys(named) if path.startswith("/") and not in_image(path)]
+    return [path for path in dict.fromkeys(named) if path.startswith("/") and not path_in_image(path)]
 
 
-def in_image(path: str) -> str | None:
+def path_in_image(path: str) -> str | None:
     """Return the path of one of Penstock's own jars below their directory; None for any other file."""
     own = jvm.penstock_jars()
     return Path(path).relative_to(own).as_posix() if Path(path).is_relative_to(own) else None

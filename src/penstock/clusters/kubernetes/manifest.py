@@ -80,7 +80,7 @@ _KEYED = {"containers": "name", "initContainers": "name", "volumes": "name", "en
 """Lists by the key that identifies their entries, as in the API's own strategic merge."""
 
 
-def merged(template: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
+def merge(template: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
     """Merge two objects; `own` takes precedence.
 
     Entries of lists in `_KEYED` are merged by their key; other lists are concatenated without duplicates.
@@ -89,7 +89,7 @@ def merged(template: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any
     for name, value in own.items():
         below = template.get(name)
         if isinstance(value, Mapping) and isinstance(below, Mapping):
-            result[name] = merged(below, value)
+            result[name] = merge(below, value)
         elif isinstance(value, list) and isinstance(below, list):
             result[name] = _lists(below, value, _KEYED.get(name))
         else:
@@ -101,14 +101,14 @@ def _lists(below: list[Any], own: list[Any], key: str | None) -> list[Any]:
     if key is None:
         return [*own, *(entry for entry in below if entry not in own)]
     others = {entry.get(key): entry for entry in below}
-    ours = [merged(others.pop(entry.get(key), {}), entry) for entry in own]
+    ours = [merge(others.pop(entry.get(key), {}), entry) for entry in own]
     return [*ours, *others.values()]
 
 
 _GRACE_SECONDS = 60
 """The time that a deleted driver pod has to end Spark and to upload its logs to the lake."""
 _WORK_BYTES = 10 << 30
-KEEPER_RESOURCES: Json = {
+SIDECAR_RESOURCES: Json = {
     "requests": {"cpu": "50m", "memory": "128Mi"},
     "limits": {"cpu": "1", "memory": "512Mi"},
 }
@@ -149,10 +149,10 @@ def driver_pod(target: Target, launch: Launch) -> Json:
         ],
     }
     sidecar = {
-        **_container(target, layout.KEEPER),
+        **_container(target, layout.SIDECAR),
         "args": ["python3", "-m", "penstock.clusters.kubernetes.pod.sidecar"],
-        "ports": [_port("keeper", layout.KEEPER_PORT)],
-        "resources": KEEPER_RESOURCES,
+        "ports": [_port("keeper", layout.SIDECAR_PORT)],
+        "resources": SIDECAR_RESOURCES,
         "volumeMounts": [
             mount("private", layout.PRIVATE, read_only=True),
             mount("keys", layout.KEYS, read_only=True),
@@ -182,7 +182,7 @@ def driver_pod(target: Target, launch: Launch) -> Json:
             ],
         },
     }
-    return merged(target.driver_template, own)
+    return merge(target.driver_template, own)
 
 
 def _executors_to_come(target: Target, launch: Launch) -> dict[str, str]:
@@ -221,7 +221,7 @@ def executor_template(target: Target, launch: Launch) -> Json:
             "volumes": [*_spark_volumes(target, launch), *memory_volume(launch)],
         },
     }
-    return merged(target.executor_template, own)
+    return merge(target.executor_template, own)
 
 
 def _spread(target: Target, launch: Launch) -> Json:
@@ -264,11 +264,11 @@ def secret(target: Target, launch: Launch, owner: Json, content: Mapping[str, by
                 }
             ],
         },
-        "data": {name: encoded(value) for name, value in content.items()},
+        "data": {name: encode(value) for name, value in content.items()},
     }
 
 
-def encoded(value: bytes) -> str:
+def encode(value: bytes) -> str:
     return base64.b64encode(value).decode("ascii")
 
 
@@ -315,7 +315,7 @@ def _pod_spec(target: Target) -> Json:
 def _container(target: Target, name: str) -> Json:
     policy = {"imagePullPolicy": target.pull_policy} if target.pull_policy else {}
     from_secrets = (
-        [{"secretRef": {"name": secret}} for secret in target.environment_from] if name != layout.KEEPER else []
+        [{"secretRef": {"name": secret}} for secret in target.environment_from] if name != layout.SIDECAR else []
     )
     return {
         "name": name,

@@ -9,10 +9,10 @@ from typing import Any
 from penstock.clusters.backend import Launch
 from penstock.clusters.kubernetes import layout, manifest
 from penstock.clusters.kubernetes.target import Target
-from penstock.clusters.settings import BUILT_IN
+from penstock.clusters.settings import SPARK_INTERNAL
 from penstock.lake.model import Lake
 from penstock.profiles import layers
-from penstock.profiles.base import MEMORY
+from penstock.profiles.base import SCRATCH_MEMORY
 from penstock.profiles.check import REDACTION
 from penstock.profiles.s3a import CACHE_PREFIX as CACHE
 
@@ -56,7 +56,7 @@ def settings(target: Target, launch: Launch) -> dict[str, str]:
     if size.scratch_memory_bytes:
         plugins.append("io.penstock.cluster.ScratchPlugin")
         scratch = {
-            MEMORY: f"{size.scratch_memory_bytes}b",
+            SCRATCH_MEMORY: f"{size.scratch_memory_bytes}b",
             "spark.penstock.scratch.directory": str(layout.SCRATCH_MEMORY),
         }
     return {
@@ -80,7 +80,7 @@ def settings(target: Target, launch: Launch) -> dict[str, str]:
         **_page_cache(target),
         "spark.local.dir": str(layout.SCRATCH),
         "spark.eventLog.enabled": "true",
-        "spark.eventLog.dir": (layout.ARTEFACTS / "events").as_uri(),
+        "spark.eventLog.dir": (layout.ARTIFACTS / "events").as_uri(),
         # Set in any case: otherwise a `-D` in the program's Java options would decide.
         "spark.redaction.regex": REDACTION,
         "spark.authenticate": "true",
@@ -105,7 +105,7 @@ def submit_options(launch: Launch) -> list[str]:
     where = dict(zip(layout.local_paths(launch), layout.local_keys(launch).values(), strict=True))
 
     def as_uri(path: str) -> str:
-        if own := layout.in_image(path):
+        if own := layout.path_in_image(path):
             return f"{layout.JARS}{own}"
         return (layout.LAUNCH / where[path]).as_uri() if path in where else path
 
@@ -113,7 +113,7 @@ def submit_options(launch: Launch) -> list[str]:
     for option, paths in (("--jars", spec.jars), ("--py-files", spec.python_files), ("--files", spec.files)):
         if paths:
             options += [option, ",".join(map(as_uri, paths))]
-    application = spec.application if spec.application == BUILT_IN else as_uri(spec.application)
+    application = spec.application if spec.application == SPARK_INTERNAL else as_uri(spec.application)
     return [*options, application]
 
 

@@ -29,7 +29,7 @@ def driver_runs(pod: Json) -> bool:
 
 
 def sidecar_runs(pod: Json) -> bool:
-    return "running" in container_state(pod, layout.KEEPER)
+    return "running" in container_state(pod, layout.SIDECAR)
 
 
 def summary(status: Json | None, pod: Json | None) -> dict[str, Any]:
@@ -57,7 +57,7 @@ def summary(status: Json | None, pod: Json | None) -> dict[str, Any]:
 
 def _note(pod: Json | None) -> Json:
     """Return the record that the sidecar left in its pod's status when it ended."""
-    text = container_state(pod or {}, layout.KEEPER).get("terminated", {}).get("message")
+    text = container_state(pod or {}, layout.SIDECAR).get("terminated", {}).get("message")
     try:
         found = json.loads(text) if text else {}
     except ValueError:
@@ -108,7 +108,7 @@ _EXECUTORS_GAVE_UP = 11
 
 
 @dataclass(frozen=True)
-class Seen:
+class DriverState:
     """The state of a driver pod."""
 
     phase: Phase
@@ -118,33 +118,35 @@ class Seen:
     """Waiting does not help against `reason`."""
 
 
-def of_driver(pod: Json | None, *, at: datetime, timeout_seconds: float, events: Sequence[Json] = ()) -> Seen:
+def driver_state(pod: Json | None, *, at: datetime, timeout_seconds: float, events: Sequence[Json] = ()) -> DriverState:
     """Return the state of the driver pod; `pod` is None where there is none.
 
     A pod that cannot start is hopeless after `timeout_seconds`. RUNNING means that the driver's container runs. Whether
     Spark runs, the sidecar knows; where the sidecar has ended, the start of Spark will never be reported.
     """
     if pod is None:
-        return Seen(Phase.LOST, reason=_gone())
+        return DriverState(Phase.LOST, reason=_gone())
     status = pod.get("status", {})
-    driver, sidecar = container_state(pod, layout.DRIVER), container_state(pod, layout.KEEPER)
+    driver, sidecar = container_state(pod, layout.DRIVER), container_state(pod, layout.SIDECAR)
     if ended := driver.get("terminated"):
         code = int(ended.get("exitCode", 1))
-        return Seen(Phase.ENDED, code, _failure_reason(pod, ended, sidecar, code) if code else None)
+        return DriverState(Phase.ENDED, code, _failure_reason(pod, ended, sidecar, code) if code else None)
     disruption = _disruption(status)
     if status.get("phase") == "Failed" or disruption:
-        return Seen(Phase.LOST, reason=_loss_reason(status, disruption))
+        return DriverState(Phase.LOST, reason=_loss_reason(status, disruption))
     if pod.get("metadata", {}).get("deletionTimestamp"):
-        return Seen(Phase.STARTING if "running" not in driver else Phase.RUNNING, reason=_gone())
+        return DriverState(Phase.STARTING if "running" not in driver else Phase.RUNNING, reason=_gone())
     if "running" in driver:
         lost = _sidecar_loss(pod, sidecar)
-        return Seen(Phase.RUNNING, reason=lost, hopeless=lost is not None)
+        return DriverState(Phase.RUNNING, reason=lost, hopeless=lost is not None)
     reason, hopeless = _start_problem(pod, (driver, sidecar), events)
     waited = (at - _created(pod)).total_seconds()
-    return Seen(Phase.STARTING, reason=reason, hopeless=reason is not None and (hopeless or waited > timeout_seconds))
+    return DriverState(
+        Phase.STARTING, reason=reason, hopeless=reason is not None and (hopeless or waited > timeout_seconds)
+    )
 
 
-def of_executors(pods: Iterable[Json]) -> Reason | None:
+def pending_reason(pods: Iterable[Json]) -> Reason | None:
     """Return why executors are pending: the reason of the first one by name. None where none is blocked."""
     waiting, first = 0, None
     for pod in sorted(pods, key=lambda found: str(found["metadata"]["name"])):
@@ -160,14 +162,14 @@ def of_executors(pods: Iterable[Json]) -> Reason | None:
 
 
 @dataclass(frozen=True)
-class Missing:
+class MissingExecutors:
     """The number of planned executors without a pod, and the requests of each (`cpu` in cores, `memory` in bytes)."""
 
     number: int
     each: Mapping[str, float]
 
 
-def executors_missing(driver: Json, executors: Sequence[Json]) -> Missing | None:
+def missing_executors(driver: Json, executors: Sequence[Json]) -> MissingExecutors | None:
     """Return the executors that have no pod; None where all have one, or Spark chooses their number."""
     annotation = (driver["metadata"].get("annotations") or {}).get(layout.EXECUTORS)
     if annotation is None:
@@ -176,15 +178,15 @@ def executors_missing(driver: Json, executors: Sequence[Json]) -> Missing | None
     number = int(planned["number"]) - len(executors)
     if number <= 0:
         return None
-    return Missing(number, {name: parse_quantity(str(planned[name])) for name in ("cpu", "memory")})
+    return MissingExecutors(number, {name: parse_quantity(str(planned[name])) for name in ("cpu", "memory")})
 
 
-def of_quota(number: int, shortage: str) -> Reason:
+def quota_reason(number: int, shortage: str) -> Reason:
     some = "1 executor is" if number == 1 else f"{number} executors are"
     return Reason("quota_exceeded", f"{some} not created: no room in the namespace's quota {shortage}", QUOTA_FIX)
 
 
-def loss_of_executor(pod: Json) -> str | None:
+def executor_failure(pod: Json) -> str | None:
     """Return why an executor pod failed; None where it did not."""
     status = pod.get("status", {})
     ended = container_state(pod, layout.EXECUTOR).get("terminated")
@@ -224,7 +226,7 @@ def _sidecar_loss(pod: Json, sidecar: Json) -> Reason | None:
     if (gone := sidecar.get("terminated")) is None:
         return None
     how = "more memory than its limit" if gone.get("reason") == "OOMKilled" else f"exit code {gone.get('exitCode')}"
-    log = f"kubectl logs {pod['metadata']['name']} -c {layout.KEEPER}"
+    log = f"kubectl logs {pod['metadata']['name']} -c {layout.SIDECAR}"
     return Reason(
         "keeper_lost",
         f"the sidecar of its driver ended ({how}): its progress is unknown, and its logs will not reach the lake",

@@ -43,13 +43,13 @@ DRIVER = (
 )
 
 
-def missing_to_engine(api: Api, target: Target) -> Iterator[Permission]:
+def missing_engine_permissions(api: Api, target: Target) -> Iterator[Permission]:
     """Yield the permissions that the engine lacks, with the missing verbs only. Raises the errors of `Api`."""
     required = ENGINE if api.access.in_cluster else (*ENGINE, ENGINE_OUTSIDE)
     yield from _missing(api, target.namespace, required, user=None)
 
 
-def missing_to_driver(api: Api, target: Target) -> Iterator[Permission]:
+def missing_driver_permissions(api: Api, target: Target) -> Iterator[Permission]:
     """Yield the permissions that the drivers' service account lacks; none where the engine may not review others."""
     user = f"system:serviceaccount:{target.namespace}:{target.service_account}"
     try:
@@ -58,7 +58,7 @@ def missing_to_driver(api: Api, target: Target) -> Iterator[Permission]:
         return
 
 
-def who(api: Api) -> str:
+def current_user(api: Api) -> str:
     """Return the user's name as the API server knows it; empty where the server is too old to report it."""
     try:
         answer = api.create(
@@ -70,7 +70,7 @@ def who(api: Api) -> str:
     return str(answer["status"]["userInfo"].get("username", ""))
 
 
-def permitting(missing: Iterable[Permission], namespace: str, subject: str) -> str:
+def grant_commands(missing: Iterable[Permission], namespace: str, subject: str) -> str:
     """Return the commands with which an administrator grants the permissions.
 
     `subject` is an option of kubectl: `--user=…` or `--serviceaccount=…`.
@@ -148,13 +148,13 @@ def findings(api: Api, target: Target) -> Iterator[Finding]:
     yield _permissions(api, target)
     yield from _named(api, target)
     try:
-        found = resources.nodes(api)
+        found = resources.list_nodes(api)
     except ClusterError as error:
         yield Finding("nodes", error.why, "" if target.capacity else error.fix)
         return
-    has = resources.today(found, target)
-    for quota in resources.quotas_of(api, namespace):
-        yield Finding("quota", resources.told(quota))
+    has = resources.current_capacity(found, target)
+    for quota in resources.list_quotas(api, namespace):
+        yield Finding("quota", resources.format_quota(quota))
     if has.cores or target.capacity:
         yield Finding("nodes", f"{len(found)}, {has.memory_bytes >> 30} GiB of memory for pods")
     else:
@@ -163,7 +163,7 @@ def findings(api: Api, target: Target) -> Iterator[Finding]:
 
 def require_allowed(api: Api, target: Target, size: ClusterSize) -> None:
     """Raise `ClusterError` where a limit range of the namespace does not allow one of the pods."""
-    problem = resources.beyond(size, resources.limit_ranges_of(api, target.namespace), target)
+    problem = resources.limit_range_violation(size, resources.list_limit_ranges(api, target.namespace), target)
     if problem is not None:
         raise ClusterError("The cluster exceeds a limit range", why=problem.message, fix=problem.fix)
 
@@ -177,7 +177,7 @@ def require_usable(api: Api, target: Target) -> None:
             )
 
 
-def require_within_reach(launch: Launch) -> None:
+def require_reachable(launch: Launch) -> None:
     """Raise `InvalidInput` where lake or catalog have a loopback address, which in a pod is the pod itself."""
     for content in launch.private_files.values():
         if (found := _DATABASE.search(content)) and is_loopback(found[1].strip("[]")):
@@ -204,15 +204,15 @@ def is_loopback(host: str) -> bool:
 
 
 def _permissions(api: Api, target: Target) -> Finding:
-    if missing := list(missing_to_engine(api, target)):
+    if missing := list(missing_engine_permissions(api, target)):
         lacked = "; ".join(f"{', '.join(one.verbs)} {one.resource}" for one in missing)
-        me = who(api) or "NAME"
-        fix = permitting(missing, target.namespace, f"--user={me}")
+        me = current_user(api) or "NAME"
+        fix = grant_commands(missing, target.namespace, f"--user={me}")
         return Finding("permissions", f"{me} may not {lacked}", fix)
-    if missing := list(missing_to_driver(api, target)):
+    if missing := list(missing_driver_permissions(api, target)):
         lacked = "; ".join(f"{', '.join(one.verbs)} {one.resource}" for one in missing)
         subject = f"--serviceaccount={target.namespace}:{target.service_account}"
-        fix = permitting(missing, target.namespace, subject)
+        fix = grant_commands(missing, target.namespace, subject)
         return Finding("permissions", f"drivers (service account {target.service_account}) may not {lacked}", fix)
     return Finding("permissions", "complete")
 

@@ -14,7 +14,7 @@ from math import ceil, floor
 from typing import Any
 
 from penstock.clusters.kubernetes import layout, manifest
-from penstock.clusters.kubernetes.client import QUOTA_FIX, Api, listed_if_permitted
+from penstock.clusters.kubernetes.client import QUOTA_FIX, Api, list_if_permitted
 from penstock.clusters.kubernetes.target import Target
 from penstock.errors import ClusterError, Forbidden
 from penstock.model import CAPACITY, CORES_PER_CORE, MORE_NODES, Capacity, ClusterSize, Node, Reason, ResourceLimit
@@ -34,16 +34,16 @@ class Demand:
     containers: tuple[Demand, ...] = ()
 
 
-def of_driver(size: ClusterSize, target: Target) -> Demand:
+def driver_demand(size: ClusterSize, target: Target) -> Demand:
     driver = _container("the driver", manifest.driver_resources(size, target))
     return _pod(layout.DRIVER, driver, _sidecar_demand())
 
 
 def _sidecar_demand() -> Demand:
-    return _container("its sidecar", manifest.KEEPER_RESOURCES)
+    return _container("its sidecar", manifest.SIDECAR_RESOURCES)
 
 
-def of_executor(size: ClusterSize, target: Target) -> Demand:
+def executor_demand(size: ClusterSize, target: Target) -> Demand:
     return _pod(layout.EXECUTOR, _container("the executor", manifest.executor_resources(size, target)))
 
 
@@ -80,12 +80,12 @@ _PODS = ("pods", "count/pods")
 _ROUNDING = 1e-9
 
 
-def quotas_of(api: Api, namespace: str) -> Sequence[Json]:
+def list_quotas(api: Api, namespace: str) -> Sequence[Json]:
     """Return the namespace's quotas; none where listing them is forbidden: then only the API server applies them."""
-    return listed_if_permitted(api, f"/api/v1/namespaces/{namespace}/resourcequotas")
+    return list_if_permitted(api, f"/api/v1/namespaces/{namespace}/resourcequotas")
 
 
-def within(capacity: Capacity, found: Iterable[Json], target: Target) -> Capacity:
+def limit_by_quotas(capacity: Capacity, found: Iterable[Json], target: Target) -> Capacity:
     """Return the part of the nodes' capacity that the quotas allow.
 
     Cores and memory are reduced to the quotas' figures, and each quota becomes a bound that is calculated as the API
@@ -98,7 +98,7 @@ def within(capacity: Capacity, found: Iterable[Json], target: Target) -> Capacit
             elif name in _COUNTED:
                 kind, resource = _COUNTED[name]
                 capacity = _bounded(capacity, quota, name, hard, _total(kind, resource, target))
-                left = hard - parse_quantity(manifest.KEEPER_RESOURCES[kind][resource])
+                left = hard - parse_quantity(manifest.SIDECAR_RESOURCES[kind][resource])
                 if resource == "memory":
                     capacity = replace(capacity, memory_bytes=min(capacity.memory_bytes, max(int(left), 0)))
                 else:
@@ -120,7 +120,7 @@ def _total(kind: str, resource: str, target: Target) -> Callable[[ClusterSize], 
     # A queue evaluates the same few sizes again and again.
     @lru_cache(maxsize=256)
     def total(size: ClusterSize) -> float:
-        driver, executor = of_driver(size, target), of_executor(size, target)
+        driver, executor = driver_demand(size, target), executor_demand(size, target)
         each = [(demand.requests if kind == "requests" else demand.limits)[resource] for demand in (driver, executor)]
         return each[0] + size.executors * each[1]
 
@@ -142,7 +142,7 @@ def shortage(found: Iterable[Json], requests: Mapping[str, float]) -> str | None
     return None
 
 
-def told(quota: Json) -> str:
+def format_quota(quota: Json) -> str:
     """Format a quota's limits and their use in one line."""
     status = quota.get("status", {})
     used = status.get("used") or {}
@@ -161,14 +161,14 @@ def _hard(quota: Json) -> Iterator[tuple[str, float]]:
 _FIX = "stay within the limit range: --driver-memory, --executor-memory, --executor-cores; kubectl describe limitrange"
 
 
-def limit_ranges_of(api: Api, namespace: str) -> Sequence[Json]:
+def list_limit_ranges(api: Api, namespace: str) -> Sequence[Json]:
     """Return the namespace's limit ranges; none where listing them is forbidden: the API server still applies them."""
-    return listed_if_permitted(api, f"/api/v1/namespaces/{namespace}/limitranges")
+    return list_if_permitted(api, f"/api/v1/namespaces/{namespace}/limitranges")
 
 
-def beyond(size: ClusterSize, found: Iterable[Json], target: Target) -> Reason | None:
+def limit_range_violation(size: ClusterSize, found: Iterable[Json], target: Target) -> Reason | None:
     """Return why a limit range would reject one of the pods; None where none would."""
-    pods = (of_driver(size, target), of_executor(size, target))
+    pods = (driver_demand(size, target), executor_demand(size, target))
     demands = {"Pod": pods, "Container": tuple(container for pod in pods for container in pod.containers)}
     for limits in found:
         for one in limits.get("spec", {}).get("limits") or []:
@@ -192,7 +192,7 @@ def _shown(name: str, amount: float) -> str:
     return f"{amount:g}" if name == "cpu" else f"{int(amount) >> 20}Mi"
 
 
-def nodes(api: Api) -> list[Json]:
+def list_nodes(api: Api) -> list[Json]:
     """Return the nodes. Raises `ClusterError` where listing them is forbidden."""
     try:
         found: list[Json] = api.get("/api/v1/nodes").get("items") or []
@@ -216,7 +216,7 @@ def capacity_of(found: Iterable[Json], target: Target) -> Capacity:
     return Capacity(cores=max(int(cores), 1) if sizes else 0, memory_bytes=sum(memory for _, memory in sizes))
 
 
-def today(found: Iterable[Json], target: Target) -> Capacity:
+def current_capacity(found: Iterable[Json], target: Target) -> Capacity:
     """Return the present capacity of the nodes that accept pods, to which others may be added."""
     nodes = [node for node in found if _takes_pods(node, target)]
     sizes = sorted({_allocatable(node) for node in nodes}, reverse=True)
@@ -227,7 +227,7 @@ def today(found: Iterable[Json], target: Target) -> Capacity:
     )
 
 
-def declared(target: Target) -> Capacity | None:
+def declared_capacity(target: Target) -> Capacity | None:
     """Return the maximum capacity that the cluster's file declares; None where it declares none."""
     if target.capacity is None:
         return None
@@ -246,12 +246,12 @@ def _obstacle(
     """
     sidecar = _sidecar_demand().requests
     for name, process, overhead, requests, extra in (
-        ("driver", size.driver, size.driver_overhead, of_driver(size, target).requests, sidecar),
+        ("driver", size.driver, size.driver_overhead, driver_demand(size, target).requests, sidecar),
         (
             "executor",
             size.executor,
             size.executor_overhead,
-            of_executor(size, target).requests,
+            executor_demand(size, target).requests,
             {"cpu": 0.0, "memory": float(size.scratch_memory_of_executor)},
         ),
     ):

@@ -31,7 +31,7 @@ _PAUSE_SECONDS = 0.1
 
 
 @dataclass(frozen=True)
-class Entrance:
+class TunnelEndpoint:
     """The address of a sidecar, and the request that opens a tunnel. `tls` is None for an unencrypted connection."""
 
     host: str
@@ -50,7 +50,7 @@ class Relay:
     For protocols in which the end of one direction ends both, such as HTTP and gRPC: TLS has no half-closed connection.
     """
 
-    def __init__(self, entrance: Callable[[], Entrance | None]) -> None:
+    def __init__(self, entrance: Callable[[], TunnelEndpoint | None]) -> None:
         self._entrance = entrance
         self._loop = asyncio.new_event_loop()
         self._port = 0
@@ -157,7 +157,7 @@ async def _pass_on(source: asyncio.StreamReader, target: asyncio.StreamWriter) -
 _SECONDS = 10.0
 
 
-class KeeperClient:
+class SidecarClient:
     """Requests to the sidecar of a pod.
 
     `token` is called when it is first needed. Every method returns None, or False, where the sidecar cannot be reached.
@@ -165,7 +165,7 @@ class KeeperClient:
 
     def __init__(self, api: Api, namespace: str, pod: str, token: Callable[[], str | None]) -> None:
         self._api = api
-        self._proxy = f"/api/v1/namespaces/{namespace}/pods/{pod}:{layout.KEEPER_PORT}/proxy"
+        self._proxy = f"/api/v1/namespaces/{namespace}/pods/{pod}:{layout.SIDECAR_PORT}/proxy"
         self._read_token = token
         self._token: str | None = None
 
@@ -191,7 +191,7 @@ class KeeperClient:
         found = {} if answer is None else json.loads(answer)
         return (int(found["port"]), found["key"]) if found.get("port") else None
 
-    def entrance(self, address: str | None, port: int) -> Entrance | None:
+    def entrance(self, address: str | None, port: int) -> TunnelEndpoint | None:
         """Return the entrance of a tunnel to that port of the driver's loopback."""
         access = self._api.access
         try:
@@ -203,12 +203,14 @@ class KeeperClient:
             return None
         headers, path = {layout.TOKEN_HEADER: self._token}, f"/tunnel/{port}"
         if access.in_cluster:
-            return None if address is None else Entrance(address, layout.KEEPER_PORT, None, path, headers)
+            return None if address is None else TunnelEndpoint(address, layout.SIDECAR_PORT, None, path, headers)
         server = urlsplit(access.server)
         if bearer:
             headers["Authorization"] = f"Bearer {bearer}"
         port_of_server = server.port or (443 if server.scheme == "https" else 80)
-        return Entrance(server.hostname or "", port_of_server, access.tls, f"{server.path}{self._proxy}{path}", headers)
+        return TunnelEndpoint(
+            server.hostname or "", port_of_server, access.tls, f"{server.path}{self._proxy}{path}", headers
+        )
 
     def send(self, address: str | None, command: str) -> bool:
         """Send `stop`, `kill` or `release`; return whether the sidecar accepted it."""
@@ -224,7 +226,7 @@ class KeeperClient:
                 return self._api.call(method, self._proxy + path, headers=headers, params=params, seconds=_SECONDS)
             if address is None:
                 return None
-            url = f"http://{url_host(address)}:{layout.KEEPER_PORT}{path}"
+            url = f"http://{url_host(address)}:{layout.SIDECAR_PORT}{path}"
             answer = httpx.request(method, url, headers=headers, params=params, timeout=_SECONDS, trust_env=False)
         except (PenstockError, httpx.HTTPError):
             return None

@@ -17,7 +17,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from penstock.clusters.shim import tie_to
+from penstock.clusters.shim import die_with_parent
 from penstock.home import read_json, write_json
 from penstock.processes import ProcessId, listening_ports
 
@@ -68,7 +68,7 @@ def _start(plan: dict[str, Any]) -> subprocess.Popen[bytes]:
 
     def in_child() -> None:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, _AWAITED)
-        tie_to(parent)
+        die_with_parent(parent)
 
     return subprocess.Popen(
         plan["command"],

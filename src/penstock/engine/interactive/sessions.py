@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from penstock.clusters.backend import ClusterBackend
-from penstock.clusters.settings import BUILT_IN
+from penstock.clusters.settings import SPARK_INTERNAL
 from penstock.engine.interactive import connect_server
 from penstock.errors import ClusterError, InvalidInput, NotFound, PenstockError, StateError
 from penstock.home import Home, read_json, write_atomically, write_json
@@ -332,7 +332,7 @@ def application(
 ) -> ApplicationSpec:
     """The specification of an application that runs statements; `limit` is the largest number of rows per result."""
     return ApplicationSpec(
-        application=BUILT_IN,
+        application=SPARK_INTERNAL,
         main_class=_RUNNER,
         name=name,
         profile="sql",
@@ -349,7 +349,7 @@ def arguments(*, output: str, limit: int, source: str) -> tuple[str, ...]:
 
 
 def is_statements(spec: ApplicationSpec) -> bool:
-    return spec.application == BUILT_IN and spec.main_class == _RUNNER
+    return spec.application == SPARK_INTERNAL and spec.main_class == _RUNNER
 
 
 def limit_of(spec: ApplicationSpec) -> int:

@@ -23,7 +23,7 @@ from penstock.model import (
     promised,
 )
 from penstock.profiles import layers
-from penstock.profiles.base import MEMORY as SCRATCH_MEMORY
+from penstock.profiles.base import SCRATCH_MEMORY
 from penstock.units import gibibytes
 
 _FREE_SHARE = 0.9
@@ -115,7 +115,7 @@ def refuse(size: ClusterSize, capacity: Capacity) -> Reason | None:
     smaller = _largest(size, capacity, cores)
     if smaller is None:
         fixes = [*dict.fromkeys(bound.fix for bound in capacity.bounds)] or [
-            f"ask for less {' and '.join(layers.FIXED)}"
+            f"ask for less {' and '.join(layers.OVERHEADS)}"
         ]
         return Reason("too_large", problem, "; ".join(fixes))
     return Reason("too_large", problem, f"ask for less: {_options(size, smaller)}")

@@ -18,7 +18,7 @@ from typing import Any
 import psycopg
 import sqlalchemy as sa
 
-from penstock.catalog.connection import reading
+from penstock.catalog.connection import autocommit_engine
 from penstock.engine.policy import fairness, lifecycle
 from penstock.engine.policy.lifecycle import Event, Instruction
 from penstock.engine.repository import audit, schema
@@ -159,7 +159,7 @@ class ApplicationRepository:
 
     def __init__(self, engine: sa.Engine, owner: str) -> None:
         self._engine = engine
-        self._reading = reading(engine)
+        self._reading = autocommit_engine(engine)
         self._queues = QueueRepository(engine, owner)
         self.owner = owner
         schema.ensure(engine)

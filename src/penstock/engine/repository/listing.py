@@ -17,7 +17,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from penstock.catalog.connection import reading
+from penstock.catalog.connection import autocommit_engine
 from penstock.engine.repository import schema
 from penstock.engine.repository.applications import application_of, unknown
 from penstock.engine.repository.claims import SUPERVISED, Changes, has_dispatcher, listening
@@ -135,7 +135,7 @@ class ApplicationReader:
 
     def __init__(self, engine: sa.Engine, owner: str) -> None:
         self._engine = engine
-        self._reading = reading(engine)
+        self._reading = autocommit_engine(engine)
         self._owner = owner
         self._mine = _table.c.engine == owner
 

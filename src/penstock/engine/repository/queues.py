@@ -10,7 +10,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import insert
 
-from penstock.catalog.connection import reading
+from penstock.catalog.connection import autocommit_engine
 from penstock.engine.policy import fairness
 from penstock.engine.policy.fairness import (
     DecayedUsage,
@@ -55,7 +55,7 @@ class QueueRepository:
 
     def __init__(self, engine: sa.Engine, owner: str) -> None:
         self._engine = engine
-        self._reading = reading(engine)
+        self._reading = autocommit_engine(engine)
         self._owner = owner
 
     def instances(self) -> list[Instance]:

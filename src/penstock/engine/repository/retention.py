@@ -9,7 +9,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from penstock.catalog.connection import reading
+from penstock.catalog.connection import autocommit_engine
 from penstock.engine.repository import schema
 from penstock.errors import InvalidInput
 
@@ -63,7 +63,7 @@ class Pruner:
 
     def __init__(self, engine: sa.Engine, owner: str) -> None:
         self._engine = engine
-        self._reading = reading(engine)
+        self._reading = autocommit_engine(engine)
         self._owner = owner
 
     def prune(self, retention: Retention, at: datetime) -> Pruned:

@@ -22,7 +22,7 @@ from penstock.lab.analysis.samples import (
     executor_cores,
     gb_per_core_hour,
     measures_by_name,
-    natural,
+    natural_key,
 )
 from penstock.lab.analysis.usl import Curve
 from penstock.lab.records import Run
@@ -44,7 +44,7 @@ class Protection:
     """The fewest machines on which no two copies or chunks share one."""
 
 
-def protection(text: str) -> Protection:
+def parse_protection(text: str) -> Protection:
     """Parse `3x` or `4+2`. Raises `ValueError` for anything else."""
     if found := re.fullmatch(r"([1-9]\d?)x", text):
         copies = int(found[1])
@@ -308,7 +308,7 @@ def sizing(runs: Sequence[Run], prices: Prices | None = None) -> Sizing:
         bytes=size_bytes,
         currency=currency,
         clusters=clusters,
-        left_out=tuple(sorted(left_out, key=natural)),
+        left_out=tuple(sorted(left_out, key=natural_key)),
     )
 
 
@@ -316,7 +316,7 @@ def _scaled(size: ClusterSize, cores: int) -> ClusterSize:
     return ClusterSize(size.driver, size.executor, math.ceil(cores / size.executor.cores))
 
 
-def sizes_for(cores: Sequence[int], executor: ProcessSize, driver: ProcessSize) -> list[ClusterSize]:
+def cluster_sizes(cores: Sequence[int], executor: ProcessSize, driver: ProcessSize) -> list[ClusterSize]:
     """Clusters with these numbers of executor cores. Raises `ValueError` for a part of an executor."""
     for count in cores:
         if count < 1 or count % executor.cores:

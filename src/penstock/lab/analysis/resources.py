@@ -11,7 +11,7 @@ import statistics
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from penstock.lab.analysis.samples import GB, Measure, counted, executor_cores, natural, seconds_of
+from penstock.lab.analysis.samples import GB, Measure, counted, executor_cores, natural_key, seconds_of
 from penstock.lab.analysis.verdicts import Ratio, ratio
 from penstock.lab.records import Run, Sample
 from penstock.summary import IoMetrics
@@ -123,7 +123,7 @@ class DaemonUse:
 def daemons(run: Run) -> Mapping[str, DaemonUse]:
     """Use by daemon (`osd.0`); empty where the store is on other machines, or the record is an older one."""
     samples = [sample.get("daemons") or {} for sample in counted(run, "usage")]
-    names = sorted({name for sample in samples for name in sample}, key=natural)
+    names = sorted({name for sample in samples for name in sample}, key=natural_key)
 
     def median(name: str, key: str) -> float | None:
         values = [sample[name][key] for sample in samples if key in sample.get(name, {})]
@@ -233,7 +233,7 @@ def query_reads(run: Run) -> dict[str, QueryReads]:
     for sample in counted(run, "query"):
         if sample["status"] == "ok" and "reads" in sample:
             found.setdefault(str(sample["query"]), []).append(sample)
-    return {query: _query_reads(query, found[query]) for query in sorted(found, key=natural)}
+    return {query: _query_reads(query, found[query]) for query in sorted(found, key=natural_key)}
 
 
 def _query_reads(query: str, samples: Sequence[Sample]) -> QueryReads:
@@ -300,7 +300,7 @@ def by_query(found: Sequence[Execution]) -> dict[str, list[Execution]]:
     queries: dict[str, list[Execution]] = {}
     for execution in found:
         queries.setdefault(execution.query, []).append(execution)
-    return {name: queries[name] for name in sorted(queries, key=natural)}
+    return {name: queries[name] for name in sorted(queries, key=natural_key)}
 
 
 def slowdowns(run: Run, group: str | None = None) -> list[Ratio]:
@@ -346,7 +346,7 @@ def timelines(run: Run) -> list[Timeline]:
                 ),
             )
         )
-    return sorted(found, key=lambda life: natural(life.who))
+    return sorted(found, key=lambda life: natural_key(life.who))
 
 
 def _same_user(one: Sample, other: Sample) -> bool:

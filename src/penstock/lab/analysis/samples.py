@@ -95,7 +95,7 @@ def all_passed(run: Run) -> bool:
     return found.made == found.right
 
 
-def natural(name: str) -> tuple[tuple[int, int | str], ...]:
+def natural_key(name: str) -> tuple[tuple[int, int | str], ...]:
     """A key that sorts q2 before q10 and q14a before q14b."""
     parts: list[tuple[int, int | str]] = []
     digits = ""

@@ -15,7 +15,7 @@ from typing import Any
 
 from penstock.lab.analysis import cost
 from penstock.lab.analysis.cost import CompletedWork, Protection, Relative
-from penstock.lab.analysis.samples import failed_queries, gb_per_core_hour, natural
+from penstock.lab.analysis.samples import failed_queries, gb_per_core_hour, natural_key
 from penstock.lab.analysis.verdicts import Ratio, ratio
 from penstock.lab.records import Run
 from penstock.prices import Medium, Prices
@@ -76,7 +76,7 @@ class Row:
 
 
 @dataclass(frozen=True)
-class Matrix:
+class StoreMatrix:
     stores: tuple[Store, ...]
     """The baseline first."""
     rows: tuple[Row, ...]
@@ -109,7 +109,7 @@ class Matrix:
 
 
 @dataclass(frozen=True)
-class Choices:
+class StoreChoices:
     """The reader's choices: the baseline, which defaults to the first arm, and protections of stores by arm.
 
     A protection given here precedes the recorded one.
@@ -119,7 +119,7 @@ class Choices:
     protections: Mapping[str, Protection] = field(default_factory=dict)
 
 
-def matrix(runs: Sequence[Run], chosen: Choices = Choices()) -> Matrix:
+def store_matrix(runs: Sequence[Run], chosen: StoreChoices = StoreChoices()) -> StoreMatrix:
     """The table of workloads and stores. An arm must be the same store in every workload.
 
     Raises `ValueError` where the runs do not form such a table.
@@ -138,7 +138,7 @@ def matrix(runs: Sequence[Run], chosen: Choices = Choices()) -> Matrix:
         raise ValueError("no workload was completed")
     if all(len(row.cells) < 2 for row in rows):
         raise ValueError("no two arms completed the same workload")
-    return Matrix(stores, tuple(rows))
+    return StoreMatrix(stores, tuple(rows))
 
 
 def capacity_price(prices: Prices, medium: Medium, protection: Protection) -> float:
@@ -146,12 +146,12 @@ def capacity_price(prices: Prices, medium: Medium, protection: Protection) -> fl
     return medium.price_per_tb * protection.factor / prices.storage.fill_share
 
 
-def _store(name: str, runs: Sequence[Run], chosen: Choices) -> Store:
+def _store(name: str, runs: Sequence[Run], chosen: StoreChoices) -> Store:
     lake = runs[0].description.lake
     if len({str(run.description.lake.get("name")) for run in runs}) > 1:
         raise ValueError(f"the arm {name} has different lakes in different workloads")
     recorded = str((lake.get("store") or {}).get("protection") or "")
-    return Store(name, lake, chosen.protections.get(name) or (cost.protection(recorded) if recorded else None))
+    return Store(name, lake, chosen.protections.get(name) or (cost.parse_protection(recorded) if recorded else None))
 
 
 def _groups(runs: Sequence[Run]) -> dict[tuple[str, ...], dict[str, Run]]:
@@ -174,7 +174,7 @@ def _rows(group: Mapping[str, Run], order: Sequence[str]) -> list[Row]:
     failed = {query for run in group.values() for query in failed_queries(run)}
     everything = {piece for found in done.values() for piece in found} | failed
     common = set.intersection(*(set(found) for found in done.values())) - failed
-    left_out = tuple(sorted(everything - common, key=natural))
+    left_out = tuple(sorted(everything - common, key=natural_key))
     first = next(iter(done.values()))
     none_done = tuple(name for name in order if name in group and name not in done)
     by_series: dict[str, list[str]] = {}

@@ -19,7 +19,7 @@ from penstock.lab.analysis.samples import (
     Measure,
     failed_queries,
     measures_by_name,
-    natural,
+    natural_key,
 )
 from penstock.lab.records import Run
 
@@ -126,10 +126,10 @@ def compare_all(runs: Sequence[Run]) -> list[Comparison]:
     if not names:
         raise ValueError("no measure succeeded in " + ("both runs" if len(runs) == 2 else "all runs"))
     if baseline.of_kind("query"):
-        names.sort(key=natural)
+        names.sort(key=natural_key)
     bases = {name: basis([found[name] for found in by_run]) for name in names}
     everything = {name for found in by_run for name in found} | failed
-    others = tuple(sorted(everything - set(names), key=natural))
+    others = tuple(sorted(everything - set(names), key=natural_key))
     before = by_run[0]
     return [
         Comparison(

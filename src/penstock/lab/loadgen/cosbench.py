@@ -16,10 +16,10 @@ from typing import NoReturn, TypeVar
 from penstock.errors import InvalidInput, NotFound
 from penstock.lab.loadgen.workload import (
     Division,
-    Kind,
     Limit,
     Numbers,
     Operation,
+    OperationKind,
     Sizes,
     Stage,
     Targets,
@@ -91,7 +91,12 @@ def refuse(source: str, line: int, problem: str, why: str = "") -> NoReturn:
 _MOST_WORKERS = 4096
 _LONGEST_SECONDS = 366 * 24 * 3600
 
-_KINDS = {"read": Kind.GET, "write": Kind.PUT, "list": Kind.LIST, "delete": Kind.DELETE}
+_KINDS = {
+    "read": OperationKind.GET,
+    "write": OperationKind.PUT,
+    "list": OperationKind.LIST,
+    "delete": OperationKind.DELETE,
+}
 _ELSEWHERE = ("storage", "auth")
 
 # The children of each element, and the attributes without an effect on the load.
@@ -123,14 +128,14 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True)
-class Read:
+class CosbenchFile:
     """A workload, and a note for each ignored part of the file."""
 
     workload: Workload
     ignored: tuple[str, ...]
 
 
-def read(path: Path) -> Read:
+def read(path: Path) -> CosbenchFile:
     """Read a file. Raises `NotFound` where it cannot be read, `InvalidInput` with the line where it is invalid."""
     try:
         with path.open("rb") as file:
@@ -142,7 +147,7 @@ def read(path: Path) -> Read:
     return parse(content, str(path))
 
 
-def parse(content: bytes, source: str) -> Read:
+def parse(content: bytes, source: str) -> CosbenchFile:
     """Parse a workload; errors name the file as `source`."""
     return _Reader(source).read(parse_xml(content, source))
 
@@ -153,7 +158,7 @@ class _Reader:
         self._ignored: dict[str, None] = {}
         self._written: dict[tuple[str, ...], Sizes | None] = {}
 
-    def read(self, root: Element) -> Read:
+    def read(self, root: Element) -> CosbenchFile:
         if root.name != "workload":
             self._refuse(root, f"the root element is “{root.name}”, not “workload”")
         self._check_known(root)
@@ -166,13 +171,13 @@ class _Reader:
         loaded = tuple(self._with_sizes(stage) for stage in stages if stage.works or stage.pause_seconds)
         if not any(stage.measured for stage in loaded):
             self._refuse(flows[0], "no workstage has anything to measure", "only work of type normal is measured")
-        return Read(Workload(root.attributes.get("name", "cosbench"), loaded), tuple(self._ignored))
+        return CosbenchFile(Workload(root.attributes.get("name", "cosbench"), loaded), tuple(self._ignored))
 
     def _with_sizes(self, stage: Stage) -> Stage:
         """Copy the sizes from writes to the reads of the same objects, since a file gives them only for writes."""
 
         def sized(operation: Operation) -> Operation:
-            if operation.kind is not Kind.GET:
+            if operation.kind is not OperationKind.GET:
                 return operation
             return replace(operation, sizes=self._written.get(_names(operation.targets)))
 
@@ -203,14 +208,14 @@ class _Reader:
         if kind == "delay":
             return None  # the wait is the stage's closuredelay
         if kind in ("prepare", "cleanup"):
-            return self._each_once(element, settings, Kind.PUT if kind == "prepare" else Kind.DELETE)
+            return self._each_once(element, settings, OperationKind.PUT if kind == "prepare" else OperationKind.DELETE)
         if kind != "normal":
             self._refuse(
                 element, f"there is no work of type “{kind}”", "types: init, prepare, normal, cleanup, dispose, delay"
             )
         return self._normal(element, settings)
 
-    def _each_once(self, element: Element, settings: Mapping[str, str], kind: Kind) -> Work:
+    def _each_once(self, element: Element, settings: Mapping[str, str], kind: OperationKind) -> Work:
         for attribute in ("runtime", "totalOps", "totalBytes", "rampup", "rampdown"):
             if element.attributes.get(attribute, "0") != "0":
                 self._ignore(element, attribute, "this type of work processes each object once")
@@ -261,13 +266,13 @@ class _Reader:
         )
 
     def _operation(
-        self, element: Element, kind: Kind, ratio: float, settings: Mapping[str, str], division: Division
+        self, element: Element, kind: OperationKind, ratio: float, settings: Mapping[str, str], division: Division
     ) -> Operation:
-        if kind is Kind.LIST and "objects" in settings:
+        if kind is OperationKind.LIST and "objects" in settings:
             self._ignore(element, "objects of a list", "a list covers a container")
         targets = Targets(
             self._choice(element, settings, "containers"),
-            Numbers(1, 1) if kind is Kind.LIST else self._choice(element, settings, "objects"),
+            Numbers(1, 1) if kind is OperationKind.LIST else self._choice(element, settings, "objects"),
             settings.get("cprefix", "mycontainers"),
             settings.get("csuffix", ""),
             settings.get("oprefix", "myobjects"),
@@ -276,7 +281,7 @@ class _Reader:
         )
         names = _names(targets)
         sizes = None
-        if kind is Kind.PUT:
+        if kind is OperationKind.PUT:
             if "sizes" not in settings:
                 self._refuse(element, "sizes are missing", "write in config: sizes=c(64)KB")
             sizes = self._parsed(element, parse_sizes, settings["sizes"])

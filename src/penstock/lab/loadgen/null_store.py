@@ -19,8 +19,8 @@ from dataclasses import dataclass, replace
 from multiprocessing.connection import Connection
 from urllib.parse import unquote
 
-from penstock.lab.loadgen.processes import Child, end
-from penstock.lab.loadgen.workload import PERIOD, Content, Kind, Sizes, Targets, Workload
+from penstock.lab.loadgen.processes import ChildProcess, end_children
+from penstock.lab.loadgen.workload import PERIOD, Content, OperationKind, Sizes, Targets, Workload
 from penstock.lake.model import Lake
 
 _DROPPED_AT_ONCE = 1 << 20
@@ -35,7 +35,7 @@ _ENTRY = (
 
 
 @dataclass(frozen=True)
-class Canned:
+class NullStoreConfig:
     """The basis of responses: object sizes by a pattern of their names, and the number of keys in a listing."""
 
     seed: int
@@ -45,13 +45,13 @@ class Canned:
     listed: int
 
     @staticmethod
-    def of(workload: Workload, *, seed: int, bucket: str, prefix: str) -> Canned:
+    def of(workload: Workload, *, seed: int, bucket: str, prefix: str) -> NullStoreConfig:
         operations = [op for stage in workload.stages for work in stage.works for op in work.operations]
         sizes = {_pattern(op.targets): op.sizes for op in operations if op.sizes}
-        lists = [len(op.targets.objects) for op in operations if op.kind is Kind.LIST]
+        lists = [len(op.targets.objects) for op in operations if op.kind is OperationKind.LIST]
         # The longest first: “b2” before “b” followed by a number.
         longest_first = sorted(sizes.items(), key=lambda pair: -len(pair[0]))
-        return Canned(seed, bucket, prefix, tuple(longest_first), min(1000, max(lists, default=0)))
+        return NullStoreConfig(seed, bucket, prefix, tuple(longest_first), min(1000, max(lists, default=0)))
 
     def size_of(self, name: str) -> int:
         found = next((sizes for pattern, sizes in self.sizes if re.fullmatch(pattern, name)), None)
@@ -64,17 +64,17 @@ def _pattern(targets: Targets) -> str:
 
 
 @contextmanager
-def serving(lake: Lake, canned: Canned, *, processes: int) -> Iterator[Lake]:
+def null_store_gateways(lake: Lake, canned: NullStoreConfig, *, processes: int) -> Iterator[Lake]:
     """Yield the lake with null servers as its gateways, one for each process; they end with the block."""
-    servers = [Child.start(serve, canned, f"null-store-{number}") for number in range(processes)]
+    servers = [ChildProcess.start(serve, canned, f"null-store-{number}") for number in range(processes)]
     try:
         endpoints = tuple(f"http://127.0.0.1:{server.receive()}" for server in servers)
         yield replace(lake, kind="null", endpoints=endpoints, path_style=True)
     finally:
-        end(servers)
+        end_children(servers)
 
 
-def serve(pipe: Connection, canned: Canned) -> None:
+def serve(pipe: Connection, canned: NullStoreConfig) -> None:
     """Send the port, then serve until the other end of the pipe is closed."""
     listener = socket.create_server(("127.0.0.1", 0), backlog=1024)
     server = _Server(canned)
@@ -87,7 +87,7 @@ def serve(pipe: Connection, canned: Canned) -> None:
 
 
 class _Server:
-    def __init__(self, canned: Canned) -> None:
+    def __init__(self, canned: NullStoreConfig) -> None:
         self._canned = canned
         content = Content(canned.seed)
         self._place = content.place

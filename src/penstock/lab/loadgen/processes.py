@@ -24,13 +24,14 @@ from multiprocessing.context import SpawnProcess
 from typing import TYPE_CHECKING, Any
 
 from penstock.errors import PenstockError
-from penstock.lab.loadgen.schedule import Plan, Request
-from penstock.lab.loadgen.statistics import UNFINISHED, Tally
-from penstock.lab.loadgen.workload import Content, Kind, Stage, Work
+from penstock.lab.loadgen.schedule import Request, RequestSequence
+from penstock.lab.loadgen.statistics import UNFINISHED, OperationStats
+from penstock.lab.loadgen.workload import Content, OperationKind, Stage, Work
 from penstock.lake.model import Credentials, Lake
 
 if TYPE_CHECKING:
-    from penstock.lab.loadgen.transfer import Ended, Outcome, Transfer
+    from penstock.lab.loadgen.transfer import FinishedTransfer, RequestOutcome, Transfer
+
 
 _FIRST_PAUSE_SECONDS = 0.01
 _LONGEST_PAUSE_SECONDS = 1.0
@@ -38,13 +39,13 @@ GIVE_UP_AFTER = 20
 """Consecutive failures after which a worker without a time limit stops, since the store will not recover."""
 
 
-class Slot:
+class LoadWorker:
     """One worker of a work: makes the requests of its plan until the work's limit, one at a time."""
 
     def __init__(self, work: Work, index: int, seed: int, gateway: str) -> None:
         self.work = work
         self.gateway = gateway
-        self.tallies = [Tally() for _ in work.operations]
+        self.tallies = [OperationStats() for _ in work.operations]
         self.due: float
         """The time of the next request."""
         self.written: set[str] = set()
@@ -54,7 +55,7 @@ class Slot:
         self.ran_out = False
         """Whether its requests ran out before its time."""
         self._index = index
-        self._plan: Iterator[Request] = iter(Plan(work, index, seed))
+        self._plan: Iterator[Request] = iter(RequestSequence(work, index, seed))
         self._window_start = work.rampup_seconds
         seconds = work.limit.seconds
         self._window_end = math.inf if seconds is None else self._window_start + seconds
@@ -78,7 +79,7 @@ class Slot:
         self.ran_out = request is None
         return request
 
-    def completed(self, request: Request, outcome: Outcome, started: float, ended: float) -> None:
+    def completed(self, request: Request, outcome: RequestOutcome, started: float, ended: float) -> None:
         """Count the request, and schedule the next one."""
         intended = started if self._seconds_between is None else min(started, self.due)
         self._failures = self._failures + 1 if outcome.error else 0
@@ -98,14 +99,14 @@ class Slot:
             self.tallies[request.operation].failed(UNFINISHED, f"{request.name}: no end ({self.gateway})")
 
     def _track(self, request: Request, *, sure: bool) -> None:
-        if request.kind is Kind.PUT and sure:
+        if request.kind is OperationKind.PUT and sure:
             self.written.add(request.name)
             self.doubtful.discard(request.name)
-        elif request.kind in (Kind.PUT, Kind.DELETE):
+        elif request.kind in (OperationKind.PUT, OperationKind.DELETE):
             self.written.discard(request.name)
             self.doubtful.add(request.name)
 
-    def _count(self, request: Request, outcome: Outcome, waited: float, ended: float) -> None:
+    def _count(self, request: Request, outcome: RequestOutcome, waited: float, ended: float) -> None:
         tally = self.tallies[request.operation]
         if outcome.error:
             tally.failed(outcome.error, f"{outcome.detail} ({self.gateway})")
@@ -132,7 +133,7 @@ _LONGEST_WAIT_SECONDS = 0.2
 
 
 @dataclass(frozen=True)
-class Setup:
+class ProcessSetup:
     """The parameters of a process, which is number `process` of `processes`."""
 
     lake: Lake
@@ -146,14 +147,14 @@ class Setup:
 
 
 @dataclass(frozen=True)
-class Go:
+class StartSignal:
     """The start of a stage by CLOCK_MONOTONIC, which all processes of a machine share."""
 
     at: float
 
 
 @dataclass(frozen=True)
-class Progress:
+class StageProgress:
     """Counts since the start of the stage."""
 
     operations: int
@@ -162,10 +163,10 @@ class Progress:
 
 
 @dataclass(frozen=True)
-class Report:
+class StageReport:
     """A stage's tallies per work and operation, and the CPU time of this process."""
 
-    tallies: list[list[Tally]]
+    tallies: list[list[OperationStats]]
     ran_out: list[bool]
     """Per work: whether the requests of all its workers here ran out before its time."""
     written: set[str]
@@ -175,7 +176,7 @@ class Report:
     core_seconds: float
 
 
-def main(pipe: Connection, setup: Setup) -> None:
+def main(pipe: Connection, setup: ProcessSetup) -> None:
     """Run stages until the pipe ends. The protocol: Stage → "ready", Go → Progress …, Report."""
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))  # a connection is a descriptor; shells allow few
@@ -183,27 +184,27 @@ def main(pipe: Connection, setup: Setup) -> None:
     try:
         while True:
             stage: Stage = pipe.recv()
-            running = Running(pipe, setup, content, stage)
+            running = StageRunner(pipe, setup, content, stage)
             pipe.send("ready")
-            go: Go = pipe.recv()
+            go: StartSignal = pipe.recv()
             pipe.send(running.run(go.at))
     except (EOFError, BrokenPipeError, ConnectionResetError):
         # No clean-up: libcurl's handles may be in the middle of abandoned transfers.
         os._exit(0)
 
 
-class Running:
+class StageRunner:
     """This process's part of one stage."""
 
-    def __init__(self, pipe: Connection, setup: Setup, content: Content, stage: Stage) -> None:
-        from penstock.lab.loadgen.transfer import Address, Multi, Transfer  # noqa: PLC0415  libcurl, for workers alone
+    def __init__(self, pipe: Connection, setup: ProcessSetup, content: Content, stage: Stage) -> None:
+        from penstock.lab.loadgen.transfer import Address, MultiTransfer, Transfer  # noqa: PLC0415  libcurl, for workers alone
 
         self._pipe = pipe
-        self._multi = Multi()
-        self._active: dict[Any, tuple[Slot, Request, float]] = {}
-        self._slots: list[list[Slot]] = []
-        self._transfers: dict[Slot, Transfer] = {}
-        self._waiting: list[tuple[float, int, Slot]] = []
+        self._multi = MultiTransfer()
+        self._active: dict[Any, tuple[LoadWorker, Request, float]] = {}
+        self._slots: list[list[LoadWorker]] = []
+        self._transfers: dict[LoadWorker, Transfer] = {}
+        self._waiting: list[tuple[float, int, LoadWorker]] = []
         """A heap by due time; the number breaks ties."""
         self._turns = itertools.count()
         self._start = 0.0
@@ -215,7 +216,7 @@ class Running:
                 if worker % setup.processes == setup.process:
                     # Not by the worker's number alone: each process would then use some gateways only.
                     endpoint = endpoints[(worker // setup.processes + setup.process) % len(endpoints)]
-                    slot = Slot(work, index, setup.seed, endpoint)
+                    slot = LoadWorker(work, index, setup.seed, endpoint)
                     address = Address(setup.lake, setup.credentials, endpoint, setup.prefix)
                     self._transfers[slot] = Transfer(address, content)
                     mine.append(slot)
@@ -225,7 +226,7 @@ class Running:
                 self._wait(slot)
         self._deadline = max((slot.end() for slot in self._transfers), default=0.0) + setup.grace_seconds
 
-    def run(self, at: float) -> Report:
+    def run(self, at: float) -> StageReport:
         self._start = at
         time.sleep(max(0.0, at - time.monotonic()))
         before = time.process_time()
@@ -244,7 +245,7 @@ class Running:
         for transfer in self._transfers.values():
             transfer.close()
         self._multi.close()
-        return Report(
+        return StageReport(
             [_merged(slots) for slots in self._slots],
             [all(slot.ran_out for slot in slots) for slots in self._slots],
             set[str]().union(*(slot.written for slot in self._transfers)),
@@ -252,7 +253,7 @@ class Running:
             core_seconds,
         )
 
-    def _wait(self, slot: Slot) -> None:
+    def _wait(self, slot: LoadWorker) -> None:
         if slot.due < slot.end():
             heapq.heappush(self._waiting, (slot.due, next(self._turns), slot))
 
@@ -265,7 +266,7 @@ class Running:
                 self._active[transfer.curl] = (slot, request, self._now())
                 self._multi.add(transfer.curl)
 
-    def _count(self, ended: Ended) -> None:
+    def _count(self, ended: FinishedTransfer) -> None:
         slot, request, started = self._active.pop(ended.curl)
         outcome = self._transfers[slot].finish(ended.broken, ended.why)
         self._multi.remove(ended.curl)
@@ -286,13 +287,13 @@ class Running:
     def _report_progress(self) -> None:
         tallies = [tally for slots in self._slots for slot in slots for tally in slot.tallies]
         errors = sum(tally.errors.total() for tally in tallies)
-        self._pipe.send(Progress(sum(t.operations for t in tallies), sum(t.bytes for t in tallies), errors))
+        self._pipe.send(StageProgress(sum(t.operations for t in tallies), sum(t.bytes for t in tallies), errors))
 
     def _now(self) -> float:
         return time.monotonic() - self._start
 
 
-def _merged(slots: list[Slot]) -> list[Tally]:
+def _merged(slots: list[LoadWorker]) -> list[OperationStats]:
     """Merge the tallies of a work's workers, per operation; empty where this process has no such worker."""
     if not slots:
         return []
@@ -308,14 +309,14 @@ _END_SECONDS = 2.0
 
 
 @dataclass(frozen=True)
-class Child:
+class ChildProcess:
     """A child process and the parent's end of its pipe. It must end by itself when the pipe does."""
 
     process: SpawnProcess
     pipe: Connection
 
     @staticmethod
-    def start(target: Callable[..., None], setup: Any, name: str) -> Child:
+    def start(target: Callable[..., None], setup: Any, name: str) -> ChildProcess:
         """Call `target(pipe, setup)` in a new process, which gets `setup` over a pipe."""
         ours, theirs = _SPAWN.Pipe()
         process = _SPAWN.Process(target=target, args=(theirs, setup), name=name, daemon=True)
@@ -328,7 +329,7 @@ class Child:
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
         theirs.close()  # or its end would never be noticed here
-        return Child(process, ours)
+        return ChildProcess(process, ours)
 
     def send(self, message: object) -> None:
         """Send a message. Raises `PenstockError` where the process has died."""
@@ -353,7 +354,7 @@ class Child:
         )
 
 
-def end(children: Sequence[Child]) -> None:
+def end_children(children: Sequence[ChildProcess]) -> None:
     """End all child processes; safe at any time, and repeatedly."""
     for child in children:
         child.pipe.close()
@@ -367,16 +368,16 @@ def end(children: Sequence[Child]) -> None:
 
 _HEAD_START_SECONDS = 0.1  # from the readiness of the last process to the common start
 
-Seen = Callable[[Progress, float], None]
+ProgressCallback = Callable[[StageProgress, float], None]
 """Called twice a second with the counts so far and the seconds since the start of the stage."""
 
 
 @dataclass(frozen=True)
-class Result:
+class StageResult:
     """The result of a stage: tallies per work and operation, and the CPU time of all generator processes."""
 
     stage: Stage
-    tallies: Sequence[Sequence[Tally]]
+    tallies: Sequence[Sequence[OperationStats]]
     ran_out: Sequence[bool]
     """Per work: whether the requests of all its workers ran out before its time."""
     written: frozenset[str]
@@ -389,18 +390,19 @@ class Result:
 
     def errors(self) -> dict[str, int]:
         """Return all errors by kind."""
-        return dict(sum((tally.errors for work in self.tallies for tally in work), Tally().errors))
+        return dict(sum((tally.errors for work in self.tallies for tally in work), OperationStats().errors))
 
 
 class Generator:
     """Worker processes for one lake and prefix. Every method raises `PenstockError` when one of them has died."""
 
-    def __init__(self, setup: Setup) -> None:
+    def __init__(self, setup: ProcessSetup) -> None:
         self._children = [
-            Child.start(main, replace(setup, process=number), f"objects-{number}") for number in range(setup.processes)
+            ChildProcess.start(main, replace(setup, process=number), f"objects-{number}")
+            for number in range(setup.processes)
         ]
 
-    def run(self, stage: Stage, seen: Seen) -> Result:
+    def run(self, stage: Stage, seen: ProgressCallback) -> StageResult:
         """Run all works of a stage at once; return when the stage has ended in every process."""
         for child in self._children:
             child.send(stage)
@@ -408,23 +410,23 @@ class Generator:
             child.receive()
         begin = time.monotonic() + _HEAD_START_SECONDS
         for child in self._children:
-            child.send(Go(begin))
+            child.send(StartSignal(begin))
         result = _collected(stage, self._reports(seen, begin))
         time.sleep(stage.pause_seconds)
         return result
 
     def close(self) -> None:
         """End every process; safe at any time, and repeatedly."""
-        end(self._children)
+        end_children(self._children)
 
-    def _reports(self, seen: Seen, begin: float) -> list[Report]:
-        latest: dict[object, Progress] = {}
-        by_pipe: dict[object, Child] = {child.pipe: child for child in self._children}
-        reports: list[Report] = []
+    def _reports(self, seen: ProgressCallback, begin: float) -> list[StageReport]:
+        latest: dict[object, StageProgress] = {}
+        by_pipe: dict[object, ChildProcess] = {child.pipe: child for child in self._children}
+        reports: list[StageReport] = []
         while by_pipe:
             for pipe in wait([child.pipe for child in by_pipe.values()]):
                 message = by_pipe[pipe].receive()
-                if isinstance(message, Report):
+                if isinstance(message, StageReport):
                     reports.append(message)
                     del by_pipe[pipe]
                 else:
@@ -434,19 +436,19 @@ class Generator:
 
 
 @contextmanager
-def opened(
+def open_generator(
     lake: Lake, credentials: Credentials, *, prefix: str, seed: int, processes: int, grace_seconds: float = 10.0
 ) -> Iterator[Generator]:
     """Yield a generator; its processes end with the block, also after an error."""
-    generator = Generator(Setup(lake, credentials, prefix, seed, 0, processes, grace_seconds))
+    generator = Generator(ProcessSetup(lake, credentials, prefix, seed, 0, processes, grace_seconds))
     try:
         yield generator
     finally:
         generator.close()
 
 
-def _collected(stage: Stage, reports: Sequence[Report]) -> Result:
-    tallies = [[Tally() for _ in work.operations] for work in stage.works]
+def _collected(stage: Stage, reports: Sequence[StageReport]) -> StageResult:
+    tallies = [[OperationStats() for _ in work.operations] for work in stage.works]
     for report in reports:
         for merged, own in zip(tallies, report.tallies, strict=True):
             for total, tally in zip(merged, own, strict=False):  # a process without workers of a work reports none
@@ -454,11 +456,11 @@ def _collected(stage: Stage, reports: Sequence[Report]) -> Result:
     ran_out = [all(report.ran_out[number] for report in reports) for number in range(len(stage.works))]
     written = frozenset[str]().union(*(report.written for report in reports))
     doubtful = frozenset[str]().union(*(report.doubtful for report in reports))
-    return Result(stage, tallies, ran_out, written - doubtful, sum(report.core_seconds for report in reports))
+    return StageResult(stage, tallies, ran_out, written - doubtful, sum(report.core_seconds for report in reports))
 
 
-def _sum(progress: Iterable[Progress]) -> Progress:
+def _sum(progress: Iterable[StageProgress]) -> StageProgress:
     known = list(progress)
-    return Progress(
+    return StageProgress(
         sum(one.operations for one in known), sum(one.bytes for one in known), sum(one.errors for one in known)
     )

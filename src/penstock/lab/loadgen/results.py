@@ -7,22 +7,22 @@ from dataclasses import dataclass
 from typing import Any
 
 from penstock.errors import LakeError
-from penstock.lab.loadgen.processes import Result
-from penstock.lab.loadgen.statistics import RELATIVE_ERROR, WRONG_CONTENT, WRONG_LENGTH, Histogram, Tally
-from penstock.lab.loadgen.workload import Kind, Limit, Numbers, Operation, Stage, Targets, Work
+from penstock.lab.loadgen.processes import StageResult
+from penstock.lab.loadgen.statistics import RELATIVE_ERROR, WRONG_CONTENT, WRONG_LENGTH, Histogram, OperationStats
+from penstock.lab.loadgen.workload import Limit, Numbers, Operation, OperationKind, Stage, Targets, Work
 
-_WITH_CONTENTS = (Kind.GET, Kind.RANGE, Kind.LIST)
+_WITH_CONTENTS = (OperationKind.GET, OperationKind.RANGE, OperationKind.LIST)
 """The operations whose responses have contents; those of a PUT are read back later."""
 
 
 @dataclass(frozen=True)
-class Measured:
+class MeasuredOperation:
     """One operation of one work of a stage, with the name by which reports and comparisons group it."""
 
     name: str
     work: Work
     operation: Operation
-    tally: Tally
+    tally: OperationStats
     elapsed: float
     """The seconds of its rate: the work's time limit, or the time until its last end where it ended before."""
 
@@ -36,9 +36,9 @@ class Measured:
         return not self.tally.operations and bool(self.tally.late or self.tally.errors.total())
 
 
-def measured(result: Result) -> list[Measured]:
+def measured_operations(result: StageResult) -> list[MeasuredOperation]:
     """Return each operation, in the workload's order. The work's name, then a number, makes a repeated name unique."""
-    found: list[Measured] = []
+    found: list[MeasuredOperation] = []
     taken: set[str] = set()
     for work, tallies, ran_out in zip(result.stage.works, result.tallies, result.ran_out, strict=True):
         last = max(tally.elapsed for tally in tallies)
@@ -46,17 +46,17 @@ def measured(result: Result) -> list[Measured]:
         for operation, tally in zip(work.operations, tallies, strict=True):
             name = _free(_name(result.stage.name, work, operation), work, taken)
             taken.add(name)
-            found.append(Measured(name, work, operation, tally, elapsed))
+            found.append(MeasuredOperation(name, work, operation, tally, elapsed))
     return found
 
 
-def samples(result: Result, ceilings: Mapping[str, float], processes: int) -> Iterator[dict[str, Any]]:
+def samples(result: StageResult, ceilings: Mapping[str, float], processes: int) -> Iterator[dict[str, Any]]:
     """Yield the samples of a stage.
 
     `ceilings` are the generator's own operations per second against a null store, by name, where measured.
     """
     stage_seconds = 0.0
-    for one in measured(result):
+    for one in measured_operations(result):
         tally = one.tally
         stage_seconds = max(stage_seconds, one.elapsed)
         if tally.operations:
@@ -83,7 +83,9 @@ def samples(result: Result, ceilings: Mapping[str, float], processes: int) -> It
     }
 
 
-def _measure(one: Measured, result: Result, ceilings: Mapping[str, float], processes: int) -> dict[str, Any]:
+def _measure(
+    one: MeasuredOperation, result: StageResult, ceilings: Mapping[str, float], processes: int
+) -> dict[str, Any]:
     tally = one.tally
     sample: dict[str, Any] = {
         "kind": "measure",
@@ -107,7 +109,7 @@ def _measure(one: Measured, result: Result, ceilings: Mapping[str, float], proce
     return sample
 
 
-def _points(one: Measured) -> Iterator[dict[str, Any]]:
+def _points(one: MeasuredOperation) -> Iterator[dict[str, Any]]:
     """Yield a point for each full second, including those without operations, so that stalls show."""
     for second in range(int(one.elapsed)):
         operations, count = one.tally.seconds.get(second, (0, 0))
@@ -119,12 +121,12 @@ def _latency(name: str, phase: str, histogram: Histogram) -> dict[str, Any]:
     return {"kind": "latency", "name": name, "phase": phase, **scale, "histogram": histogram.pairs()}
 
 
-def _check(one: Measured) -> dict[str, Any]:
+def _check(one: MeasuredOperation) -> dict[str, Any]:
     tally = one.tally
     if tally.wrong:
         note = "; ".join(tally.first_error[kind] for kind in sorted(tally.first_error) if kind.startswith("wrong"))
         note = f"{tally.wrong} responses were wrong, the first: {note}"
-    elif one.operation.kind in (Kind.GET, Kind.RANGE):
+    elif one.operation.kind in (OperationKind.GET, OperationKind.RANGE):
         note = f"{tally.verified_bytes} bytes compared"
     else:
         note = f"{tally.operations + tally.late} complete listings"
@@ -150,18 +152,18 @@ _MISSING = "missing object"
 _NONE = Targets(Numbers(1, 1), Numbers(1, 1))
 
 
-def stage_after(result: Result) -> Stage | None:
+def read_back_stage(result: StageResult) -> Stage | None:
     """Return a stage that reads the written objects, at most 10,000, evenly chosen; None if none were written."""
     names = sorted(result.written)
     if not names:
         return None
     names = names[:: -(-len(names) // _MOST_OBJECTS)]
     workers = min(len(names), result.stage.workers)
-    read = Operation(Kind.GET, 1.0, _NONE, names=tuple(names))
+    read = Operation(OperationKind.GET, 1.0, _NONE, names=tuple(names))
     return Stage(f"reading back {result.stage.name}", (Work("read back", workers, (read,), Limit()),), measured=False)
 
 
-def check(written: Result, read: Result) -> dict[str, Any]:
+def read_back_check(written: StageResult, read: StageResult) -> dict[str, Any]:
     """Return the `check` sample. Raises `LakeError` where the store's failures leave the result unknown."""
     tally = read.tallies[0][0]
     lost = tally.errors[_MISSING]

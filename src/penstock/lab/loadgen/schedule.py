@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from penstock.lab.loadgen.workload import Division, Kind, Numbers, Operation, Targets, Work
+from penstock.lab.loadgen.workload import Division, Numbers, Operation, OperationKind, Targets, Work
 
 
 @dataclass(frozen=True)
@@ -19,7 +19,7 @@ class Request:
     """
 
     operation: int
-    kind: Kind
+    kind: OperationKind
     name: str
     size: int | None = None
     start: int = 0
@@ -31,7 +31,7 @@ class Request:
         return self.start + (self.length or 0) - 1
 
 
-class Plan:
+class RequestSequence:
     """The requests of worker `index` (from 0) of a work, in order, until nothing is left to do."""
 
     def __init__(self, work: Work, index: int, seed: int) -> None:
@@ -65,12 +65,12 @@ class Plan:
             name = self._churned(operation.kind) if operation.churn else next(self._names[chosen])
             if name is not None:
                 yield self._request(chosen, operation, name)
-            elif all(other.churn and other.kind is Kind.DELETE for other in self._work.operations):
+            elif all(other.churn and other.kind is OperationKind.DELETE for other in self._work.operations):
                 return
 
-    def _churned(self, kind: Kind) -> str | None:
+    def _churned(self, kind: OperationKind) -> str | None:
         """Return the next object of the worker's own part to write or delete; None where a DELETE finds none left."""
-        if kind is Kind.DELETE:
+        if kind is OperationKind.DELETE:
             if not self._present:
                 return None
             name = self._present.popleft()
@@ -92,7 +92,7 @@ class Plan:
         for turn in itertools.count(first, step):
             container = self._number(targets.containers, turn)
             rounds = turn // len(targets.containers) if targets.containers.in_turn else turn
-            if operation.kind is Kind.LIST:
+            if operation.kind is OperationKind.LIST:
                 yield targets.container(container)
             else:
                 yield targets.name(container, self._number(targets.objects, rounds))
@@ -103,8 +103,12 @@ class Plan:
         return self._dice.randint(numbers.low, numbers.high)
 
     def _request(self, index: int, operation: Operation, name: str) -> Request:
-        size = operation.sizes.of(self._seed, name) if operation.sizes and operation.kind is not Kind.LIST else None
-        if operation.kind is not Kind.RANGE or size is None:
+        size = (
+            operation.sizes.of(self._seed, name)
+            if operation.sizes and operation.kind is not OperationKind.LIST
+            else None
+        )
+        if operation.kind is not OperationKind.RANGE or size is None:
             return Request(index, operation.kind, name, size, 0, size)
         length = min(operation.range_bytes, size)
         return Request(index, operation.kind, name, size, self._dice.randint(0, size - length), length)

@@ -77,7 +77,7 @@ UNFINISHED = "cut off at the end"
 
 
 @dataclass(frozen=True, order=True)
-class Slow:
+class SlowRequest:
     """One of the slowest requests. `second` is its end, in seconds since the start of the counted time."""
 
     total_us: int
@@ -87,7 +87,7 @@ class Slow:
 
 
 @dataclass
-class Tally:
+class OperationStats:
     """Successful requests, and errors by kind.
 
     `operations`, `bytes` and `seconds` are of the counted time; `late` requests began in it and ended after it: they
@@ -104,7 +104,7 @@ class Tally:
     seconds: dict[int, list[int]] = field(default_factory=dict)
     first_byte: Histogram = field(default_factory=Histogram)
     total: Histogram = field(default_factory=Histogram)
-    slowest: list[Slow] = field(default_factory=list)
+    slowest: list[SlowRequest] = field(default_factory=list)
 
     def succeeded(self, transferred: int, end: float) -> None:
         self.operations += 1
@@ -123,9 +123,9 @@ class Tally:
         if first_byte_us is not None:
             self.first_byte.add(first_byte_us)
         if len(self.slowest) < _SLOWEST or total_us >= self.slowest[0].total_us:
-            self._add_slow(Slow(total_us, round(end, 3), name, gateway))
+            self._add_slow(SlowRequest(total_us, round(end, 3), name, gateway))
 
-    def merge(self, other: Tally) -> None:
+    def merge(self, other: OperationStats) -> None:
         self.operations += other.operations
         self.bytes += other.bytes
         self.late += other.late
@@ -147,7 +147,7 @@ class Tally:
         """Requests to which the store responded with success but other contents than written."""
         return self.errors[WRONG_CONTENT] + self.errors[WRONG_LENGTH]
 
-    def _add_slow(self, slow: Slow) -> None:
+    def _add_slow(self, slow: SlowRequest) -> None:
         heapq.heappush(self.slowest, slow)
         if len(self.slowest) > _SLOWEST:
             heapq.heappop(self.slowest)

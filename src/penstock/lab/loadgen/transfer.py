@@ -21,12 +21,12 @@ import pycurl
 
 from penstock.lab.loadgen.schedule import Request
 from penstock.lab.loadgen.statistics import WRONG_CONTENT, WRONG_LENGTH
-from penstock.lab.loadgen.workload import Content, Kind
+from penstock.lab.loadgen.workload import Content, OperationKind
 from penstock.lake.model import Credentials, Lake
 
 
 @dataclass(frozen=True)
-class Ended:
+class FinishedTransfer:
     """A finished transfer. `broken` is libcurl's error number where it gave up, None where the store responded."""
 
     curl: Any
@@ -34,7 +34,7 @@ class Ended:
     why: str = ""
 
 
-class Multi:
+class MultiTransfer:
     """Concurrent transfers. Not thread-safe."""
 
     def __init__(self) -> None:
@@ -53,7 +53,7 @@ class Multi:
         """Remove a transfer, cancelling it if it has not ended; its connection is reused where possible."""
         self._multi.remove_handle(curl)
 
-    def step(self, seconds: float) -> list[Ended]:
+    def step(self, seconds: float) -> list[FinishedTransfer]:
         """Advance the transfers, waiting at most `seconds`. Returns those that have ended, which the caller removes."""
         now = time.monotonic()
         if self._timer is not None:
@@ -69,12 +69,12 @@ class Multi:
         self._multi.close()
         self._epoll.close()
 
-    def _ended(self) -> list[Ended]:
-        found: list[Ended] = []
+    def _ended(self) -> list[FinishedTransfer]:
+        found: list[FinishedTransfer] = []
         while True:
             left, succeeded, broken = self._multi.info_read()
-            found += [Ended(curl) for curl in succeeded]
-            found += [Ended(curl, number, why) for curl, number, why in broken]
+            found += [FinishedTransfer(curl) for curl in succeeded]
+            found += [FinishedTransfer(curl, number, why) for curl, number, why in broken]
             if not left:
                 return found
 
@@ -139,14 +139,14 @@ def error_code(body: bytes) -> str:
     return found[1].decode("ascii") if found else ""
 
 
-def kind_of_answer(status: int, code: str) -> str:
+def response_error_kind(status: int, code: str) -> str:
     """Return the kind of a failure that the store responded to with a status of 300 or more."""
     if code == "NoSuchBucket":
         return "missing bucket"
     return _BY_STATUS.get(status) or f"HTTP {status}"
 
 
-def kind_of_break(number: int) -> str:
+def curl_error_kind(number: int) -> str:
     """Return the kind of a request that libcurl could not complete."""
     return _BY_CURL.get(number) or f"libcurl error {number}"
 
@@ -177,13 +177,13 @@ class Address:
             parts = urlsplit(self.endpoint)
             base = f"{parts.scheme}://{self.lake.bucket}.{parts.netloc}"
         key = f"{self.prefix}/{request.name}"
-        if request.kind is Kind.LIST:
+        if request.kind is OperationKind.LIST:
             return f"{base}/?list-type=2&max-keys={_LISTED_KEYS}&prefix={quote(key + '/', safe='')}"
         return f"{base}/{quote(key)}"
 
 
 @dataclass(frozen=True)
-class Outcome:
+class RequestOutcome:
     """The outcome of a request. `error` is its kind, empty for success; times are microseconds since its start."""
 
     error: str
@@ -201,7 +201,7 @@ class Transfer:
         self._address = address
         self._content = content
         self.curl = self._handle()
-        self._clear(Request(0, Kind.GET, ""))
+        self._clear(Request(0, OperationKind.GET, ""))
 
     def start(self, request: Request) -> None:
         """Prepare the handle for a request."""
@@ -210,36 +210,36 @@ class Transfer:
         self._clear(request)
         curl = self.curl
         curl.setopt(curl.URL, self._address.url(request))
-        if request.kind is Kind.PUT:
+        if request.kind is OperationKind.PUT:
             curl.setopt(curl.INFILESIZE_LARGE, request.size)
-        elif request.kind is Kind.RANGE:
+        elif request.kind is OperationKind.RANGE:
             curl.setopt(curl.RANGE, f"{request.start}-{request.last}")
         self._started = time.monotonic()
 
-    def finish(self, broken: int | None = None, why: str = "") -> Outcome:
+    def finish(self, broken: int | None = None, why: str = "") -> RequestOutcome:
         """Return the outcome of the request; `broken` is libcurl's error number where it gave up."""
         total_us = int(self.curl.getinfo(pycurl.TOTAL_TIME_T))
         first = self._first_byte
         first_us = None if first is None else min(total_us, int((first - self._started) * 1e6))
         error, detail = self._judge(broken, why)
-        moved = self._sent if self._request.kind is Kind.PUT else self._received
-        verified = self._received if self._request.kind in (Kind.GET, Kind.RANGE) else 0
-        if self._request.kind is Kind.LIST:
+        moved = self._sent if self._request.kind is OperationKind.PUT else self._received
+        verified = self._received if self._request.kind in (OperationKind.GET, OperationKind.RANGE) else 0
+        if self._request.kind is OperationKind.LIST:
             moved = 0  # listings have no contents, which the byte rate counts
-        return Outcome(error, detail, 0 if error else moved, 0 if error else verified, total_us, first_us)
+        return RequestOutcome(error, detail, 0 if error else moved, 0 if error else verified, total_us, first_us)
 
     def close(self) -> None:
         self.curl.close()
 
-    def _set_method(self, kind: Kind) -> None:
+    def _set_method(self, kind: OperationKind) -> None:
         """Change the handle's method."""
         curl = self.curl
         curl.setopt(curl.HTTPGET, 1)  # first, since it resets UPLOAD
         curl.unsetopt(curl.CUSTOMREQUEST)
         curl.unsetopt(curl.RANGE)
-        if kind is Kind.PUT:
+        if kind is OperationKind.PUT:
             curl.setopt(curl.UPLOAD, 1)
-        elif kind is Kind.DELETE:
+        elif kind is OperationKind.DELETE:
             curl.setopt(curl.CUSTOMREQUEST, "DELETE")
 
     def _judge(self, broken: int | None, why: str) -> tuple[str, str]:
@@ -249,20 +249,22 @@ class Transfer:
         if self._wrong_at is not None:  # before `broken`, since the transfer was aborted on purpose
             return WRONG_CONTENT, f"{request.name} differs at byte {self._wrong_at}"
         if broken is not None:
-            return kind_of_break(broken), f"{request.name}: {why}"
+            return curl_error_kind(broken), f"{request.name}: {why}"
         status = self._status
-        if status >= 300 or (request.kind is Kind.RANGE and status != 206):
+        if status >= 300 or (request.kind is OperationKind.RANGE and status != 206):
             code = error_code(bytes(self._unchecked_body))
-            return kind_of_answer(status, code), f"{request.name}: {status} {code}".strip()
+            return response_error_kind(status, code), f"{request.name}: {status} {code}".strip()
         return self._judge_content()
 
     def _judge_content(self) -> tuple[str, str]:
         request = self._request
-        if request.kind in (Kind.GET, Kind.RANGE):
+        if request.kind in (OperationKind.GET, OperationKind.RANGE):
             expected = request.length if request.length is not None else self._size
             if self._received != expected or not expected:  # no object is written empty
                 return WRONG_LENGTH, f"{request.name}: {self._received} bytes instead of {expected}"
-        if request.kind is Kind.LIST and not bytes(self._unchecked_body).rstrip().endswith(b"</ListBucketResult>"):
+        if request.kind is OperationKind.LIST and not bytes(self._unchecked_body).rstrip().endswith(
+            b"</ListBucketResult>"
+        ):
             return WRONG_CONTENT, f"{request.name}: not a listing"
         return "", ""
 
@@ -285,7 +287,7 @@ class Transfer:
         if not self._checked:
             # The end of a listing is checked, and the beginning of an error document.
             self._unchecked_body += data
-            if self._request.kind is Kind.LIST:
+            if self._request.kind is OperationKind.LIST:
                 del self._unchecked_body[:-_KEPT_ERROR_BYTES]
             else:
                 del self._unchecked_body[_KEPT_ERROR_BYTES:]
@@ -299,9 +301,9 @@ class Transfer:
 
     def _is_content(self) -> bool:
         """Return whether the body is an object's bytes; set their expected place in the block."""
-        if self._request.kind not in (Kind.GET, Kind.RANGE):
+        if self._request.kind not in (OperationKind.GET, OperationKind.RANGE):
             return False
-        if self._status != (206 if self._request.kind is Kind.RANGE else 200):
+        if self._status != (206 if self._request.kind is OperationKind.RANGE else 200):
             return False
         if self._size is not None:
             self._place = self._content.place(self._request.name, self._size)
@@ -310,7 +312,7 @@ class Transfer:
     def _on_header(self, line: bytes) -> None:
         if line.startswith(b"HTTP/"):
             self._status = int(line.split(None, 2)[1])
-        elif (found := _OBJECT_SIZE.match(line)) and (found[2] or self._request.kind is Kind.GET):
+        elif (found := _OBJECT_SIZE.match(line)) and (found[2] or self._request.kind is OperationKind.GET):
             # For a range, Content-Length is the range's length and Content-Range has the object's size.
             self._size = int(found[1] or found[2])
 

@@ -70,7 +70,7 @@ class Numbers:
 
 
 @dataclass(frozen=True)
-class Bucket:
+class SizeBucket:
     """Sizes `low` to `high` in units, both inclusive, drawn in proportion to `weight`."""
 
     low: int
@@ -82,12 +82,12 @@ class Bucket:
 class Sizes:
     """Object sizes: whole multiples of `unit` bytes, uniform within each bucket."""
 
-    buckets: tuple[Bucket, ...]
+    buckets: tuple[SizeBucket, ...]
     unit: int = 1
 
     @staticmethod
     def constant(size_bytes: int) -> Sizes:
-        return Sizes((Bucket(size_bytes, size_bytes, 1),))
+        return Sizes((SizeBucket(size_bytes, size_bytes, 1),))
 
     @property
     def smallest(self) -> int:
@@ -117,8 +117,8 @@ class Sizes:
 
     def __str__(self) -> str:
         if self.smallest == self.largest:
-            return named_size(self.smallest)
-        return f"{named_size(self.smallest)} to {named_size(self.largest)}"
+            return format_size(self.smallest)
+        return f"{format_size(self.smallest)} to {format_size(self.largest)}"
 
 
 def parse_numbers(text: str) -> Numbers:
@@ -150,11 +150,11 @@ def parse_sizes(text: str) -> Sizes:
     if found["how"] == "h":
         if any(len(row) != 3 for row in rows):
             raise ValueError(f"each part of “{text[:60]}” must be LOW|HIGH|WEIGHT")
-        buckets = tuple(Bucket(*row) for row in rows)
+        buckets = tuple(SizeBucket(*row) for row in rows)
     else:
         if any(len(row) != 1 for row in rows) or len(rows) != (1 if found["how"] == "c" else 2):
             raise ValueError(f"“{text[:60]}” must be c(N) or u(LOW,HIGH)")
-        buckets = (Bucket(rows[0][0], rows[-1][0], 1),)
+        buckets = (SizeBucket(rows[0][0], rows[-1][0], 1),)
     return checked_sizes(Sizes(buckets, _COSBENCH_UNITS[found["unit"]]))
 
 
@@ -163,17 +163,17 @@ def checked_sizes(sizes: Sizes) -> Sizes:
     if any(not 1 <= bucket.low <= bucket.high or bucket.weight < 1 for bucket in sizes.buckets):
         raise ValueError("sizes and weights must be 1 or more, and ranges ascending")
     if sizes.largest > LARGEST_OBJECT:
-        raise ValueError(f"one PUT carries at most {named_size(LARGEST_OBJECT)}")
+        raise ValueError(f"one PUT carries at most {format_size(LARGEST_OBJECT)}")
     return sizes
 
 
-def named_size(count: int) -> str:
+def format_size(count: int) -> str:
     """Format bytes exactly, in the largest unit that divides them: `64 KB`, `1 MiB`, `1500 B`."""
     name, unit = max((pair for pair in _NAMED_UNITS if count % pair[1] == 0), key=lambda pair: pair[1])
     return f"{count // unit} {name}"
 
 
-class Kind(str, Enum):
+class OperationKind(str, Enum):
     PUT = "put"
     GET = "get"
     RANGE = "range"
@@ -230,7 +230,7 @@ class Operation:
     A work that processes each object once uses `names` if there are any, instead of the targets.
     """
 
-    kind: Kind
+    kind: OperationKind
     ratio: float
     targets: Targets
     sizes: Sizes | None = None
@@ -239,9 +239,9 @@ class Operation:
     names: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        if self.kind is Kind.RANGE:
-            return f"range get {named_size(self.range_bytes)} of {self.sizes}"
-        if self.kind in (Kind.PUT, Kind.GET) and self.sizes:
+        if self.kind is OperationKind.RANGE:
+            return f"range get {format_size(self.range_bytes)} of {self.sizes}"
+        if self.kind in (OperationKind.PUT, OperationKind.GET) and self.sizes:
             return f"{self.kind.value} {self.sizes}"
         return str(self.kind.value)
 
@@ -306,7 +306,7 @@ class Workload:
         """The bytes of all objects that may be written, where their sizes are known in advance."""
         largest: dict[tuple[str, str, str, str, int, int, int, int], float] = {}
         for operation in (op for stage in self.stages for work in stage.works for op in work.operations):
-            if operation.kind is Kind.PUT and operation.sizes:
+            if operation.kind is OperationKind.PUT and operation.sizes:
                 t = operation.targets
                 key = (
                     *(t.container_prefix, t.container_suffix, t.object_prefix, t.object_suffix),
@@ -320,10 +320,10 @@ _PREPARE_WORKERS = 16
 
 
 @dataclass(frozen=True)
-class Simple:
+class SimpleOptions:
     """Options of the command line. `mixes` run one after another, each with each of `workers`."""
 
-    mixes: tuple[Mapping[Kind, float], ...]
+    mixes: tuple[Mapping[OperationKind, float], ...]
     sizes: Sizes
     objects: int
     containers: int
@@ -334,7 +334,7 @@ class Simple:
     rate: float | None = None
 
 
-def workload(options: Simple) -> Workload:
+def simple_workload(options: SimpleOptions) -> Workload:
     """Return the workload of the options.
 
     GET, range GET and LIST use one set of objects, PUT and DELETE a second one of the same size. So no GET misses an
@@ -346,25 +346,27 @@ def workload(options: Simple) -> Workload:
     churned_each = max(each, *options.workers)  # each writer has an object of its own
     churned = Targets(containers, Numbers(1, churned_each), object_prefix="w", division=Division.OBJECT)
     stages: list[Stage] = []
-    if {kind for mix in options.mixes for kind in mix} - {Kind.PUT, Kind.DELETE}:
+    if {kind for mix in options.mixes for kind in mix} - {OperationKind.PUT, OperationKind.DELETE}:
         stages.append(_prepare("prepare", options, read))
     for mix in options.mixes:
         for workers in options.workers:
-            if Kind.DELETE in mix:
+            if OperationKind.DELETE in mix:
                 stages.append(_prepare("prepare to delete", options, churned))
             stages.append(_main(options, mix, workers, read, churned))
     return Workload("objects", tuple(stages))
 
 
-def _main(options: Simple, mix: Mapping[Kind, float], workers: int, read: Targets, churned: Targets) -> Stage:
+def _main(
+    options: SimpleOptions, mix: Mapping[OperationKind, float], workers: int, read: Targets, churned: Targets
+) -> Stage:
     operations = tuple(
         Operation(
             kind,
             ratio,
-            churned if kind in (Kind.PUT, Kind.DELETE) else read,
-            None if kind in (Kind.LIST, Kind.DELETE) else options.sizes,
-            options.range_bytes if kind is Kind.RANGE else 0,
-            churn=kind in (Kind.PUT, Kind.DELETE),
+            churned if kind in (OperationKind.PUT, OperationKind.DELETE) else read,
+            None if kind in (OperationKind.LIST, OperationKind.DELETE) else options.sizes,
+            options.range_bytes if kind is OperationKind.RANGE else 0,
+            churn=kind in (OperationKind.PUT, OperationKind.DELETE),
         )
         for kind, ratio in mix.items()
     )
@@ -373,25 +375,25 @@ def _main(options: Simple, mix: Mapping[Kind, float], workers: int, read: Target
     return Stage("main", (work,))
 
 
-def _prepare(name: str, options: Simple, targets: Targets) -> Stage:
-    put = Operation(Kind.PUT, 1.0, targets, options.sizes)
+def _prepare(name: str, options: SimpleOptions, targets: Targets) -> Stage:
+    put = Operation(OperationKind.PUT, 1.0, targets, options.sizes)
     workers = min(_PREPARE_WORKERS, targets.count)
     return Stage(name, (Work(name, workers, (put,)),), measured=False)
 
 
-def parse_mix(text: str) -> dict[Kind, float]:
+def parse_mix(text: str) -> dict[OperationKind, float]:
     """Parse `get=80,put=15,list=4,delete=1`, or a single kind. Raises `ValueError` with the reason."""
-    mix: dict[Kind, float] = {}
+    mix: dict[OperationKind, float] = {}
     for part in text.split(","):
         name, equals, number = part.strip().partition("=")
-        if name not in [kind.value for kind in Kind]:
-            raise ValueError(f"“{name}” is not one of {', '.join(kind.value for kind in Kind)}")
+        if name not in [kind.value for kind in OperationKind]:
+            raise ValueError(f"“{name}” is not one of {', '.join(kind.value for kind in OperationKind)}")
         ratio = units.parse_number(number) if equals else 1.0
         if ratio is None or not 0 < ratio < 1e9:
             raise ValueError(f"the share of {name} must be a number above zero")
-        if Kind(name) in mix:
+        if OperationKind(name) in mix:
             raise ValueError(f"{name} is given twice")
-        mix[Kind(name)] = ratio
+        mix[OperationKind(name)] = ratio
     return mix
 
 

@@ -147,7 +147,7 @@ def reproduction_of_many(descriptions: Sequence[Description], outcomes: Sequence
             if label in ("machine", "cluster", "versions", "commit") and value not in facts.setdefault(label, []):
                 facts[label].append(value)
     runs = [
-        (one.id, render.title(one), one.arm, one.profile or one.launcher, one.created_at, outcome)
+        (one.id, render.workload_title(one), one.arm, one.profile or one.launcher, one.created_at, outcome)
         for one, outcome in zip(descriptions, outcomes, strict=True)
     ]
     columns = ("run", "workload", "arm", "profile", "measured", "outcome")
@@ -198,8 +198,8 @@ def _facts(description: Description) -> dict[str, str]:
     facts = {
         "run": description.id,
         "measured": description.created_at,
-        "cluster": cluster(description.size),
-        "lake": lake(description.lake),
+        "cluster": cluster_text(description.size),
+        "lake": lake_text(description.lake),
         "profile": description.profile or "",
         "machine": ", ".join(
             part
@@ -217,7 +217,7 @@ def _facts(description: Description) -> dict[str, str]:
     return {label: value for label, value in facts.items() if value}
 
 
-def cluster(size: Mapping[str, Any]) -> str:
+def cluster_text(size: Mapping[str, Any]) -> str:
     """`driver 1 core, 2.0 GiB; 1 executor of 2 cores, 4.0 GiB`."""
     if not size:
         return ""
@@ -229,7 +229,7 @@ def cluster(size: Mapping[str, Any]) -> str:
     )
 
 
-def lake(recorded: Mapping[str, Any]) -> str:
+def lake_text(recorded: Mapping[str, Any]) -> str:
     """`ceph-erasure (ceph, Ceph 16.2.15, 2 gateways, 4+2)`."""
     if not recorded:
         return ""

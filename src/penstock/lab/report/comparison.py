@@ -12,7 +12,7 @@ from penstock.lab.records import Run
 from penstock.lab.report import checks, reads, resources
 from penstock.lab.report.plots import measures as measure_plots
 from penstock.lab.report.plots import queries as query_plots
-from penstock.lab.report.render import Document, KeyFigure, Part, Plot, Section, Table, range_text, title
+from penstock.lab.report.render import Document, KeyFigure, Part, Plot, Section, Table, range_text, workload_title
 
 _GAINS = (0.05, 0.40)
 _LOSS = 0.03
@@ -212,7 +212,7 @@ def document(runs: Sequence[Run]) -> Document:
     subject = f"{names[1]} against {names[0]}" if one else units.plural(len(runs), "arm")
     own = _OWN.get(descriptions[0].workload)
     return Document(
-        kicker=f"Penstock lab · {title(descriptions[0])} · {subject}",
+        kicker=f"Penstock lab · {workload_title(descriptions[0])} · {subject}",
         headline=warnings + (_headline(one, names) if one else _headline_of_arms(names[0], arms)),
         good=not warnings,
         key_figures=_key_figures(one, names) if one else _key_figures_of_arms(names[0], arms),

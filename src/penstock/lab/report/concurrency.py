@@ -22,14 +22,14 @@ from penstock.lab.analysis.samples import (
     failed_checks,
     failed_queries,
     measures_by_name,
-    natural,
+    natural_key,
     repetitions,
 )
 from penstock.lab.analysis.verdicts import Ratio, ratio, spread
 from penstock.lab.records import Run
 from penstock.lab.report import checks, queries, resources
 from penstock.lab.report.plots import queries as query_plots
-from penstock.lab.report.render import Document, KeyFigure, Plot, Section, Table, title
+from penstock.lab.report.render import Document, KeyFigure, Plot, Section, Table, workload_title
 
 _MANY = 30
 
@@ -161,7 +161,7 @@ def streams_document(run: Run) -> Document:
     found = measures_by_name(run)
     single, crowd = found.get("1 user"), found.get(f"{run.description.options['users']} users")
     slower = ratio("elapsed", single.seconds, crowd.seconds) if single and crowd else None
-    failed = sorted(failed_queries(run), key=natural)
+    failed = sorted(failed_queries(run), key=natural_key)
     sections = [
         *differences(run),
         *checks.failed_repetitions(run),
@@ -174,7 +174,7 @@ def streams_document(run: Run) -> Document:
         sections.append(queries.dataset(manifests[-1]["manifest"]))
     sections.append(checks.reproduction([run.description]))
     return Document(
-        kicker=f"Penstock lab · {title(run.description)} · {run.description.arm}",
+        kicker=f"Penstock lab · {workload_title(run.description)} · {run.description.arm}",
         headline=f"{problems(run, failed)}{_took(run, crowd, slower)}{checked(run)}.",
         good=run.outcome == "ok",
         key_figures=_key_figures(run, single, crowd, slower),
@@ -191,7 +191,7 @@ def differences(run: Run) -> list[Section]:
 def problems(run: Run, failed: list[str]) -> str:
     """The problem that the headline states before any time; empty where there is none."""
     verdicts = answer_verdicts(run)
-    if different := sorted((name for name, v in verdicts.items() if v != "equal"), key=natural):
+    if different := sorted((name for name, v in verdicts.items() if v != "equal"), key=natural_key):
         return f"{units.plural(len(different), 'query has', 'queries have')} a wrong answer: {units.some(different)}. "
     if failed:
         return f"{units.plural(len(failed), 'query', 'queries')} failed for at least one user: {units.some(failed)}. "
@@ -265,7 +265,7 @@ def mixed_document(run: Run) -> Document:
     parts = _parts(run)
     together, alone = _measures(run, TOGETHER), _measures(run, ALONE)
     slower = {name: _ratio(name, alone[name], together[name]) for name in parts if name in alone and name in together}
-    failed = sorted(failed_queries(run), key=natural)
+    failed = sorted(failed_queries(run), key=natural_key)
     sections = [
         *differences(run),
         *checks.wrong(run),
@@ -281,7 +281,7 @@ def mixed_document(run: Run) -> Document:
     sections += [queries.dataset(sample["manifest"]) for sample in run.of_kind("dataset")[:1]]
     sections.append(checks.reproduction([run.description]))
     return Document(
-        kicker=f"Penstock lab · {title(run.description)} · {run.description.arm}",
+        kicker=f"Penstock lab · {workload_title(run.description)} · {run.description.arm}",
         headline=f"{_failed_checks(run)}{problems(run, failed)}{_mixed_took(together, slower)}{checked(run)}.",
         good=run.outcome == "ok",
         key_figures=[_key_figure(name, measure, slower.get(name)) for name, measure in together.items()],

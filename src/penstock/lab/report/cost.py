@@ -13,12 +13,12 @@ from penstock.lab.analysis.verdicts import spread
 from penstock.lab.records import Run
 from penstock.lab.report import checks, comparison, scaling
 from penstock.lab.report.plots import base as base_plots
-from penstock.lab.report.render import Document, KeyFigure, Plot, Section, Table, range_text, title
+from penstock.lab.report.render import Document, KeyFigure, Plot, Section, Table, range_text, workload_title
 from penstock.prices import Prices
 
 
 @dataclass(frozen=True)
-class Question:
+class PriceOptions:
     """The options of a price report.
 
     With one protection per run, `protections` are those of the runs' stores, in order. `capacity_bytes` is the user
@@ -38,7 +38,7 @@ class _Priced:
     cost: RunCost
 
 
-def document(runs: Sequence[Run], question: Question) -> Document:
+def document(runs: Sequence[Run], question: PriceOptions) -> Document:
     """Raises `ValueError` where a run has no cluster, or completed no repetition."""
     names = _names(runs)
     priced = [
@@ -59,7 +59,7 @@ def document(runs: Sequence[Run], question: Question) -> Document:
         sections.append(checks.reproduction([run.description for run in runs]))
     return Document(
         kicker="Penstock lab · price/performance"
-        + (f" · {title(runs[0].description)}" if runs and not _mixed(runs) else ""),
+        + (f" · {workload_title(runs[0].description)}" if runs and not _mixed(runs) else ""),
         headline=warnings
         + checks.unfinished(runs)
         + " ".join([*_headline_of_runs(priced, question.prices), *_headline_of_stores(stores, question)]),
@@ -72,15 +72,15 @@ def document(runs: Sequence[Run], question: Question) -> Document:
 
 def _names(runs: Sequence[Run]) -> list[str]:
     if _mixed(runs):
-        return [f"{title(run.description)}, {run.description.arm}" for run in runs]
+        return [f"{workload_title(run.description)}, {run.description.arm}" for run in runs]
     return comparison.arm_names(runs)
 
 
 def _mixed(runs: Sequence[Run]) -> bool:
-    return len({title(run.description) for run in runs}) > 1
+    return len({workload_title(run.description) for run in runs}) > 1
 
 
-def _stores(question: Question) -> list[StoreCost]:
+def _stores(question: PriceOptions) -> list[StoreCost]:
     if question.capacity_bytes is None:
         return []
     different = list(dict.fromkeys(question.protections))
@@ -99,7 +99,7 @@ def _headline_of_runs(priced: Sequence[_Priced], prices: Prices) -> list[str]:
     if _mixed([one.run for one in priced]):
         low, high = (scaling.amount(one.cost.cost, prices.currency) for one in (best, dearest))
         return [f"A {best.work.unit} costs from {low} ({best.name}) to {high} ({dearest.name})."]
-    name = units.capitalised(title(best.run.description))
+    name = units.capitalised(workload_title(best.run.description))
     per_tb = f", {scaling.amount(best.cost.cost_per_tb, prices.currency)} per TB" if best.cost.cost_per_tb else ""
     cost = f"{scaling.amount(best.cost.cost, prices.currency)} per {best.work.unit}{per_tb}"
     if len(priced) == 1:
@@ -110,7 +110,7 @@ def _headline_of_runs(priced: Sequence[_Priced], prices: Prices) -> list[str]:
     ]
 
 
-def _headline_of_stores(stores: Sequence[StoreCost], question: Question) -> list[str]:
+def _headline_of_stores(stores: Sequence[StoreCost], question: PriceOptions) -> list[str]:
     if not stores:
         return []
     cheapest = min(stores, key=lambda store: store.total_cost)
@@ -150,7 +150,7 @@ def _figures_of_stores(stores: Sequence[StoreCost], prices: Prices) -> list[KeyF
     ]
 
 
-def _runs(priced: Sequence[_Priced], question: Question) -> list[Section]:
+def _runs(priced: Sequence[_Priced], question: PriceOptions) -> list[Section]:
     if not priced:
         return []
     currency = question.prices.currency
@@ -180,7 +180,7 @@ def _runs(priced: Sequence[_Priced], question: Question) -> list[Section]:
     return [Section("Cost of the runs", note, [Table(columns, rows, numeric=frozenset(range(1, 7)))], brief=True)]
 
 
-def _capacity(priced: Sequence[_Priced], question: Question) -> list[Section]:
+def _capacity(priced: Sequence[_Priced], question: PriceOptions) -> list[Section]:
     """Time and raw capacity alone, as in Red Hat's comparison, where each run's protection is given."""
     found = _relative(priced, question)
     rows = [
@@ -205,19 +205,19 @@ def _capacity(priced: Sequence[_Priced], question: Question) -> list[Section]:
     return [Section("Time and raw capacity", note, [table], brief=True)] if found else []
 
 
-def _relative(priced: Sequence[_Priced], question: Question) -> list[Relative]:
+def _relative(priced: Sequence[_Priced], question: PriceOptions) -> list[Relative]:
     if len(priced) < 2 or len(priced) != len(question.protections) or _mixed([one.run for one in priced]):
         return []
     return cost.relative([statistics.median(one.work.seconds) for one in priced], question.protections)
 
 
-def _scaling(runs: Sequence[Run], question: Question) -> list[Section]:
+def _scaling(runs: Sequence[Run], question: PriceOptions) -> list[Section]:
     if not runs or not cost.differ_in_size_alone(runs):
         return []
     return scaling.sections(cost.sizing(runs, question.prices))
 
 
-def _ownership(stores: Sequence[StoreCost], question: Question) -> list[Section]:
+def _ownership(stores: Sequence[StoreCost], question: PriceOptions) -> list[Section]:
     if not stores:
         return []
     currency, storage = question.prices.currency, question.prices.storage
@@ -277,7 +277,7 @@ def _ownership(stores: Sequence[StoreCost], question: Question) -> list[Section]
     ]
 
 
-def _data(priced: Sequence[_Priced], stores: Sequence[StoreCost], question: Question) -> dict[str, object]:
+def _data(priced: Sequence[_Priced], stores: Sequence[StoreCost], question: PriceOptions) -> dict[str, object]:
     return {
         "currency": question.prices.currency,
         "prices_of": question.prices.date,

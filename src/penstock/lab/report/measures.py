@@ -26,7 +26,7 @@ from penstock.lab.report import checks, resources
 from penstock.lab.report.plots import measures as measure_plots
 from penstock.lab.report.plots import series as series_plots
 from penstock.lab.report.plots.base import MB, Write
-from penstock.lab.report.render import Document, KeyFigure, Part, Plot, Section, Table, range_text, title
+from penstock.lab.report.render import Document, KeyFigure, Part, Plot, Section, Table, range_text, workload_title
 
 _FOR_A_BOX = 3
 """The fewest repetitions for which a box shows more than a range."""
@@ -328,7 +328,7 @@ def document(run: Run) -> Document:
     ended = repetitions(run)
     per_gb = {measure.name: core_seconds_per_gb(run, measure) for measure in found}
     return Document(
-        kicker=f"Penstock lab · {title(run.description)} · {run.description.arm}",
+        kicker=f"Penstock lab · {workload_title(run.description)} · {run.description.arm}",
         headline=_headline(run, found),
         good=all_passed(run) and not ended.failed and run.outcome in ("ok", "unfinished"),
         key_figures=_key_figures(run, found),
@@ -351,7 +351,7 @@ def document(run: Run) -> Document:
 def _headline(run: Run, found: list[Measure]) -> str:
     count = cores(run)
     where = f" on {units.plural(count, 'core')}" if count else ""
-    sentence = f"{units.capitalised(title(run.description))}{where}: {_did(found)}"
+    sentence = f"{units.capitalised(workload_title(run.description))}{where}: {_did(found)}"
     ended = repetitions(run)
     if wrong := failed_checks(run):
         names = list(dict.fromkeys(str(sample["name"]) for sample in wrong))

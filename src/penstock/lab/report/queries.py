@@ -7,7 +7,14 @@ from collections.abc import Mapping
 from typing import Any
 
 from penstock import units
-from penstock.lab.analysis.samples import answer_verdicts, counted, failed_queries, natural, query_seconds, repetitions
+from penstock.lab.analysis.samples import (
+    answer_verdicts,
+    counted,
+    failed_queries,
+    natural_key,
+    query_seconds,
+    repetitions,
+)
 from penstock.lab.analysis.verdicts import spread
 from penstock.lab.records import Run, Sample
 from penstock.lab.report import checks, comparison, reads, resources
@@ -17,11 +24,11 @@ from penstock.lab.report.render import Document, KeyFigure, Part, Plot, Section,
 
 def document(run: Run) -> Document:
     seconds = query_seconds(run)
-    names = sorted(seconds, key=natural)
+    names = sorted(seconds, key=natural_key)
     medians = {name: statistics.median(seconds[name]) for name in names}
     verdicts = answer_verdicts(run)
-    failed = sorted(failed_queries(run), key=natural)
-    different = sorted((name for name, verdict in verdicts.items() if verdict != "equal"), key=natural)
+    failed = sorted(failed_queries(run), key=natural_key)
+    different = sorted((name for name, verdict in verdicts.items() if verdict != "equal"), key=natural_key)
     sections = [*checks.failed_repetitions(run), *_times(run, medians), _queries(run, seconds, verdicts)]
     if different:
         sections.insert(0, differences(run))
@@ -187,7 +194,7 @@ def _queries(run: Run, seconds: Mapping[str, list[float]], verdicts: Mapping[str
         executions[sample["query"]] = sample
     rows = []
     repeated = any(len(values) > 1 for values in seconds.values())
-    for name in sorted(executions, key=natural):
+    for name in sorted(executions, key=natural_key):
         sample = executions[name]
         row = [name]
         if name in seconds:

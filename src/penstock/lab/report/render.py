@@ -98,7 +98,7 @@ class Document:
     """The numbers of the report, for JSON."""
 
 
-def brief(document: Document) -> list[Table]:
+def terminal_tables(document: Document) -> list[Table]:
     """The tables for the terminal; the page has all."""
     return [part for section in document.sections if section.brief for part in section.parts if isinstance(part, Table)]
 
@@ -184,7 +184,7 @@ def range_text(found: Spread, write: Callable[[float], str] = units.digits) -> s
     return f"{write(found.low)}–{write(found.high)}" if found.count > 1 else ""
 
 
-def title(description: Description) -> str:
+def workload_title(description: Description) -> str:
     """The title of the workload, with its scale factor if any. An unknown workload keeps its recorded name."""
     scale = f", scale {units.number(description.scale)}" if description.scale else ""
     return f"{_workload(description.workload)}{scale}"

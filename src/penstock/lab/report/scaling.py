@@ -14,7 +14,7 @@ from penstock.lab.analysis.verdicts import Interval
 from penstock.lab.records import Run
 from penstock.lab.report import checks
 from penstock.lab.report.plots import measures as measure_plots
-from penstock.lab.report.render import Document, KeyFigure, Part, Plot, Section, Table, title
+from penstock.lab.report.render import Document, KeyFigure, Part, Plot, Section, Table, workload_title
 from penstock.prices import Prices
 
 _MISFIT = 0.10
@@ -98,7 +98,7 @@ def document(runs: Sequence[Run], prices: Prices | None = None) -> Document:
     """The report of right-sizing. Raises `ValueError` where no repetition succeeded on any size."""
     sizing = cost.sizing(runs, prices)
     warnings = checks.warnings(runs, [run.description.arm for run in runs])
-    name = title(runs[0].description)
+    name = workload_title(runs[0].description)
     return Document(
         kicker=f"Penstock lab · {name} · right-sizing over {units.plural(len(sizing.curve.measured), 'cluster size')}",
         headline=f"{warnings}{checks.unfinished(runs)}{headline(name, sizing)}",

@@ -9,20 +9,20 @@ from penstock import prices, units
 from penstock.lab.analysis import stores
 from penstock.lab.analysis.cost import Relative
 from penstock.lab.analysis.resources import core_seconds, usage
-from penstock.lab.analysis.stores import Cell, Choices, Matrix, Row, Store
+from penstock.lab.analysis.stores import Cell, Row, Store, StoreChoices, StoreMatrix
 from penstock.lab.analysis.verdicts import spread
 from penstock.lab.records import Run
 from penstock.lab.report import checks, comparison, resources, scaling
 from penstock.lab.report.plots import base as base_plots
-from penstock.lab.report.render import Document, KeyFigure, Part, Plot, Section, Table, range_text, title
+from penstock.lab.report.render import Document, KeyFigure, Part, Plot, Section, Table, range_text, workload_title
 from penstock.prices import Medium, Prices
 
 
-def sections(found: Matrix, labels: Sequence[str]) -> list[Section]:
+def sections(found: StoreMatrix, labels: Sequence[str]) -> list[Section]:
     return [_amounts(found, labels), *_effort(found, labels), *_layouts(found)]
 
 
-def _amounts(found: Matrix, labels: Sequence[str]) -> Section:
+def _amounts(found: StoreMatrix, labels: Sequence[str]) -> Section:
     """Bytes stored by users and on drives, and throughput per core and hour."""
     stored, speeds = [], []
     for row, label in zip(found.rows, labels, strict=True):
@@ -49,7 +49,7 @@ def _amounts(found: Matrix, labels: Sequence[str]) -> Section:
     )
 
 
-def _effort(found: Matrix, labels: Sequence[str]) -> list[Section]:
+def _effort(found: StoreMatrix, labels: Sequence[str]) -> list[Section]:
     """Resources of the stores on the measuring machine; empty where there is none."""
     shares, figures, daemons = [], [], []
     listed: set[str] = set()
@@ -114,11 +114,11 @@ def _daemons(cell: Cell, label: str, store: Store) -> list[tuple[str, ...]]:
     return [(label, store.name, *row) for row in resources.daemon_rows(cell.run)]
 
 
-def _layouts(found: Matrix) -> list[Section]:
+def _layouts(found: StoreMatrix) -> list[Section]:
     """Recorded media, daemons and pools."""
     layouts = {store.name: (store.lake.get("store") or {}).get("layout") or {} for store in found.stores}
     keys = list(dict.fromkeys(key for layout in layouts.values() for key in layout))
-    rows = [("lake", *(checks.lake(store.lake) for store in found.stores))]
+    rows = [("lake", *(checks.lake_text(store.lake) for store in found.stores))]
     rows += [(key, *(str(layout.get(key, "")) for layout in layouts.values())) for key in keys]
     return [Section("Layout of the stores", "", [Table(("", *layouts), rows)])]
 
@@ -128,10 +128,10 @@ _IN_HEADLINE = 3
 
 
 @dataclass(frozen=True)
-class Question:
+class StoreOptions:
     """The choices of the reader. `medium` names the drives, in the prices, that all capacity is priced as."""
 
-    chosen: Choices = field(default_factory=Choices)
+    chosen: StoreChoices = field(default_factory=StoreChoices)
     prices: Prices = field(default_factory=prices.read_prices)
     medium: str | None = None
 
@@ -142,12 +142,12 @@ class Question:
         return media[self.medium] if self.medium else next(iter(media.values()))
 
 
-def document(runs: Sequence[Run], question: Question | None = None) -> Document:
+def document(runs: Sequence[Run], question: StoreOptions | None = None) -> Document:
     """The comparison of stores. Raises `ValueError` where the runs do not form a table of stores."""
-    question = question or Question()
-    found = stores.matrix(runs, question.chosen)
+    question = question or StoreOptions()
+    found = stores.store_matrix(runs, question.chosen)
     labels = row_labels(found)
-    names = [f"{title(run.description)} on {run.description.arm}" for run in runs]
+    names = [f"{workload_title(run.description)} on {run.description.arm}" for run in runs]
     warnings = checks.warnings(runs, names)
     return Document(
         kicker=f"Penstock lab · stores · {units.plural(len(found.rows), 'workload')} on "
@@ -169,9 +169,9 @@ def document(runs: Sequence[Run], question: Question | None = None) -> Document:
     )
 
 
-def row_labels(found: Matrix) -> list[str]:
+def row_labels(found: StoreMatrix) -> list[str]:
     """The label of each row, with the options that distinguish rows of the same workload."""
-    plain = [", ".join(filter(None, (title(row.run.description), row.series))) for row in found.rows]
+    plain = [", ".join(filter(None, (workload_title(row.run.description), row.series))) for row in found.rows]
     labels = []
     for row, label in zip(found.rows, plain, strict=True):
         alike = [other.run.description.options for other, same in zip(found.rows, plain, strict=True) if same == label]
@@ -184,7 +184,7 @@ def row_labels(found: Matrix) -> list[str]:
     return labels
 
 
-def _headline(found: Matrix) -> str:
+def _headline(found: StoreMatrix) -> str:
     over = units.plural(len(found.rows), "workload")
     parts = [sentence for store in found.stores[1:] if (sentence := _against(found, store))]
     if not parts:
@@ -198,7 +198,7 @@ def _headline(found: Matrix) -> str:
     return f"Over {over}, against {found.baseline.name}: {outcome}."
 
 
-def _against(found: Matrix, store: Store) -> str:
+def _against(found: StoreMatrix, store: Store) -> str:
     time, capacity = found.mean_time(store), found.capacity(store)
     if time is None:
         return ""
@@ -208,7 +208,7 @@ def _against(found: Matrix, store: Store) -> str:
     return f"{store.name} takes {units.number(time)}× the time{price}"
 
 
-def _key_figures(found: Matrix) -> list[KeyFigure]:
+def _key_figures(found: StoreMatrix) -> list[KeyFigure]:
     figures = []
     for store in found.stores[1:]:
         time, capacity = found.mean_time(store), found.capacity(store)
@@ -221,7 +221,7 @@ def _key_figures(found: Matrix) -> list[KeyFigure]:
     return figures
 
 
-def _stores(found: Matrix, question: Question) -> Section:
+def _stores(found: StoreMatrix, question: StoreOptions) -> Section:
     rows = []
     for store in found.stores:
         time, capacity = found.mean_time(store), found.capacity(store)
@@ -252,7 +252,7 @@ def _stores(found: Matrix, question: Question) -> Section:
     return Section("Stores", note, [Table(columns, rows, numeric=frozenset(range(2, 7)))], brief=True)
 
 
-def _times(found: Matrix, labels: Sequence[str]) -> Section:
+def _times(found: StoreMatrix, labels: Sequence[str]) -> Section:
     def written(row: Row, store: Store) -> str:
         cell = row.cells.get(store.name)
         if cell is None:
@@ -281,7 +281,7 @@ def _unit(row: Row) -> str:
     return "s" if unit == "run" else f"s/{unit}"
 
 
-def _relative(found: Matrix, labels: Sequence[str]) -> list[Section]:
+def _relative(found: StoreMatrix, labels: Sequence[str]) -> list[Section]:
     """The performance of all stores by workload."""
     performance = _by_store(found, lambda row, store: _inverse(found, row, store))
     text = "; ".join(_ratios_text(name, labels, values) for name, values in performance.items())
@@ -293,7 +293,7 @@ def _relative(found: Matrix, labels: Sequence[str]) -> list[Section]:
     return [Section("Performance", note, [Plot("performance", figure, f"{text}.", height=size)])]
 
 
-def _price_and_performance(found: Matrix, labels: Sequence[str]) -> list[Section]:
+def _price_and_performance(found: StoreMatrix, labels: Sequence[str]) -> list[Section]:
     """The relative price of each store beside its relative performance, as in the published figure."""
     sections = []
     for number, store in enumerate(found.stores[1:], start=1):
@@ -327,7 +327,7 @@ def _price_and_performance(found: Matrix, labels: Sequence[str]) -> list[Section
     return sections
 
 
-def _longest(found: Matrix) -> float:
+def _longest(found: StoreMatrix) -> float:
     """The longest bar of all plots, which share a scale so that stores can be compared across them."""
     against = [(row, store) for row in found.rows for store in found.stores]
     performances = [_inverse(found, row, store) or 0 for row, store in against]
@@ -338,11 +338,11 @@ def _cost(against: Relative | None) -> str:
     return f"{units.number(against.price_performance)}×" if against else ""
 
 
-def _by_store(found: Matrix, value: Callable[[Row, Store], float | None]) -> dict[str, list[float | None]]:
+def _by_store(found: StoreMatrix, value: Callable[[Row, Store], float | None]) -> dict[str, list[float | None]]:
     return {store.name: [value(row, store) for row in found.rows] for store in found.stores[1:]}
 
 
-def _inverse(found: Matrix, row: Row, store: Store) -> float | None:
+def _inverse(found: StoreMatrix, row: Row, store: Store) -> float | None:
     part = found.ratio(row, store)
     return 1 / part.ratio if part else None
 
@@ -352,7 +352,7 @@ def _ratios_text(name: str, labels: Sequence[str], values: Sequence[float | None
     return f"{name}: {', '.join(texts)}"
 
 
-def _data(found: Matrix, labels: Sequence[str], question: Question) -> Mapping[str, object]:
+def _data(found: StoreMatrix, labels: Sequence[str], question: StoreOptions) -> Mapping[str, object]:
     return {
         "baseline": found.baseline.name,
         "currency": question.prices.currency,
@@ -377,7 +377,7 @@ def _data(found: Matrix, labels: Sequence[str], question: Question) -> Mapping[s
     }
 
 
-def _cell_data(found: Matrix, row: Row, store: Store) -> Mapping[str, object]:
+def _cell_data(found: StoreMatrix, row: Row, store: Store) -> Mapping[str, object]:
     cell, part, against = row.cells[store.name], found.ratio(row, store), found.relative(row, store)
     return {
         "run": cell.run.description.id,

@@ -18,13 +18,13 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from penstock import units
-from penstock.clusters.settings import BUILT_IN, with_user_options
+from penstock.clusters.settings import SPARK_INTERNAL, with_user_options
 from penstock.engine import preparation as engine_settings
 from penstock.engine.policy import admission
 from penstock.errors import ClusterError, NotFound
 from penstock.formats import as_properties
 from penstock.home import write_atomically
-from penstock.lab.launchers import Ran
+from penstock.lab.launchers import JobResult
 from penstock.lab.session import Session
 from penstock.lake import settings as lake_settings
 from penstock.lake.model import Lake
@@ -96,7 +96,7 @@ class Suite(ABC):
 
 
 @dataclass(frozen=True)
-class Generated:
+class GeneratedData:
     """Generated data: its location, the application that generates it, and the identity that its manifest must have.
 
     The application takes `arguments`, `--location` and `--report`, and writes `_manifest.json` last, so that incomplete
@@ -150,7 +150,7 @@ _PROVIDED_THREADS, _PROVIDED_CONNECTIONS = 32, 128
 """The profiles' minimum."""
 
 
-def settings(clients: int, size: ClusterSize) -> dict[str, str]:
+def client_settings(clients: int, size: ClusterSize) -> dict[str, str]:
     """Return the settings with which `clients` clients work at once, under any profile.
 
     All streams of a process share S3A's threads and connections. Where its share of the clients could use more than the
@@ -181,14 +181,14 @@ def run_clients(
     keep: bool = False,
     doing: Callable[[str], None] | None = None,
     **more: Any,
-) -> Ran:
+) -> JobResult:
     """Run the application under a prefix of its own in the lake, with `most` clients at once, and record its samples.
 
     The application removes its objects itself; those that a killed one left are removed here.
     """
     prefix = session.key(role)
     report = f"{prefix}.jsonl"
-    chosen: Mapping[str, str] = {**settings(most, session.size), **session.settings}
+    chosen: Mapping[str, str] = {**client_settings(most, session.size), **session.settings}
     try:
         ran = session.application(
             role,
@@ -211,7 +211,7 @@ WRONG = 9
 """The exit code of a program after failed checks, which its report lists."""
 
 
-def run(session: Session, main_class: str, arguments: Sequence[str]) -> None:
+def run_program(session: Session, main_class: str, arguments: Sequence[str]) -> None:
     """Run a program to its end; `--settings` passes the file of its settings.
 
     Secrets are only in a private file, which the environment names. Raises `ClusterError` with the end of its output
@@ -251,7 +251,7 @@ def run(session: Session, main_class: str, arguments: Sequence[str]) -> None:
 
 
 def _settings(session: Session) -> dict[str, str]:
-    spec = ApplicationSpec(BUILT_IN, session.size, "program", profile=session.profile, settings=session.settings)
+    spec = ApplicationSpec(SPARK_INTERNAL, session.size, "program", profile=session.profile, settings=session.settings)
     return engine_settings.resolved(spec, session.bench.lake).values()
 
 

@@ -53,7 +53,7 @@ PATTERNS = (
 
 
 @dataclass(frozen=True)
-class Target:
+class FioTarget:
     """The device for fio, by fio's arguments; `directory` is the working directory."""
 
     arguments: tuple[str, ...]
@@ -63,7 +63,7 @@ class Target:
     """Whether it must be written once before reads: Ceph fetches nothing for blocks that were never written."""
 
 
-def program() -> str:
+def fio_path() -> str:
     """Return the path of fio. Raises `MissingRequirement` without it."""
     found = shutil.which("fio")
     if found is None:
@@ -119,9 +119,9 @@ def points(pattern: Pattern, log: str) -> Iterator[dict[str, Any]]:
         }
 
 
-def run(arguments: Sequence[str], at: Target) -> dict[str, Any]:
+def run_fio(arguments: Sequence[str], at: FioTarget) -> dict[str, Any]:
     done = subprocess.run(
-        [program(), *arguments],
+        [fio_path(), *arguments],
         capture_output=True,
         text=True,
         cwd=at.directory,
@@ -137,9 +137,9 @@ def run(arguments: Sequence[str], at: Target) -> dict[str, Any]:
     return result
 
 
-def verified(arguments: Sequence[str], at: Target) -> tuple[bool, str]:
+def run_verification(arguments: Sequence[str], at: FioTarget) -> tuple[bool, str]:
     try:
-        found = run(arguments, at)
+        found = run_fio(arguments, at)
     except ClusterError as error:
         if "verify" in error.why:
             return False, error.why
@@ -147,8 +147,8 @@ def verified(arguments: Sequence[str], at: Target) -> tuple[bool, str]:
     return found["jobs"][0]["error"] == 0, ""
 
 
-NOWHERE, RBD, KRBD = "", "rbd", "krbd"
-DEVICES = (NOWHERE, RBD, KRBD)
+DIRECTORY_DEVICE, RBD, KRBD = "", "rbd", "krbd"
+DEVICES = (DIRECTORY_DEVICE, RBD, KRBD)
 """A directory's device; a RADOS block device of the lake's Ceph through librbd; the same through the kernel."""
 
 
@@ -166,7 +166,7 @@ class Blocks(Suite):
     device: Annotated[
         str,
         Option("RADOS block device in the Ceph of --lake: rbd (fio's client) or krbd (the kernel's)."),
-    ] = NOWHERE
+    ] = DIRECTORY_DEVICE
     """One of `DEVICES`."""
 
     def check_options(self) -> None:
@@ -183,7 +183,7 @@ class Blocks(Suite):
                 f"There is no directory {self.directory}",
                 fix="give a directory of the file system to measure: --directory DIR",
             )
-        program()
+        fio_path()
         if self.device == KRBD:
             rados.require_kernel()
 
@@ -205,10 +205,10 @@ class Blocks(Suite):
             scratch = Path(name)
             if at.empty:
                 session.listener.now("filling the device")
-                run(self.filling(at), at)
+                run_fio(self.filling(at), at)
             for pattern in PATTERNS:
                 session.listener.now(pattern.name)
-                found = run(self.arguments(pattern, at, scratch), at)
+                found = run_fio(self.arguments(pattern, at, scratch), at)
                 for sample in samples(pattern, found):
                     session.record(**sample)
                 for log in sorted(scratch.glob("rate_bw.*.log")):
@@ -216,10 +216,10 @@ class Blocks(Suite):
                         session.record(**point)
                     log.unlink()
             session.listener.now("verifying written blocks")
-            session.check("contents", *verified(self.verifying(at), at))
+            session.check("contents", *run_verification(self.verifying(at), at))
 
     @contextlib.contextmanager
-    def _target(self, session: Session, scratch: Path) -> Iterator[Target]:
+    def _target(self, session: Session, scratch: Path) -> Iterator[FioTarget]:
         if not self.device:
             yield self.files(scratch)
             return
@@ -229,18 +229,18 @@ class Blocks(Suite):
                 yield self.in_store(image)
                 return
             with rados.mapped(image) as device:
-                yield Target((f"--filename={device}", *self._shared(), *self._through_kernel()), scratch, empty=True)
+                yield FioTarget((f"--filename={device}", *self._shared(), *self._through_kernel()), scratch, empty=True)
 
-    def files(self, scratch: Path) -> Target:
+    def files(self, scratch: Path) -> FioTarget:
         """Return a target with a file for each worker."""
         named = (f"--directory={_escaped(scratch)}", "--filename_format=file-$jobnum")
-        return Target((*named, *self._through_kernel()), scratch)
+        return FioTarget((*named, *self._through_kernel()), scratch)
 
-    def in_store(self, image: rados.Image) -> Target:
+    def in_store(self, image: rados.Image) -> FioTarget:
         """Return a target through librbd, as the store's administrator."""
         named = ("--ioengine=rbd", "--clientname=admin", f"--pool={image.pool}", f"--rbdname={image.name}")
         environment = {"CEPH_CONF": CONFIGURATION, "PATH": os.environ.get("PATH", os.defpath)}
-        return Target((*named, *self._shared()), image.directory, environment, empty=True)
+        return FioTarget((*named, *self._shared()), image.directory, environment, empty=True)
 
     def _shared(self) -> tuple[str, ...]:
         """Return the arguments that give each worker its own part of the shared device."""
@@ -249,7 +249,7 @@ class Blocks(Suite):
     def _through_kernel(self) -> tuple[str, ...]:
         return ("--direct=1", f"--ioengine={'psync' if self.depth == 1 else 'libaio'}")
 
-    def _common(self, at: Target) -> tuple[str, ...]:
+    def _common(self, at: FioTarget) -> tuple[str, ...]:
         return (
             "--name=blocks",
             *at.arguments,
@@ -260,15 +260,15 @@ class Blocks(Suite):
             "--output-format=json+",
         )
 
-    def filling(self, at: Target) -> tuple[str, ...]:
+    def filling(self, at: FioTarget) -> tuple[str, ...]:
         return (*self._common(at), "--rw=write", f"--bs={MIB}")
 
-    def verifying(self, at: Target) -> tuple[str, ...]:
+    def verifying(self, at: FioTarget) -> tuple[str, ...]:
         """Return the arguments of a full pass that writes each block with a checksum and reads it back."""
         block = PATTERNS[0].block_bytes
         return (*self._common(at), "--rw=write", f"--bs={block}", "--verify=crc32c", "--verify_fatal=1")
 
-    def arguments(self, pattern: Pattern, at: Target, scratch: Path) -> tuple[str, ...]:
+    def arguments(self, pattern: Pattern, at: FioTarget, scratch: Path) -> tuple[str, ...]:
         return (
             *self._common(at),
             f"--rw={pattern.rw}",

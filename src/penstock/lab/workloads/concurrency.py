@@ -17,13 +17,13 @@ from penstock.errors import InvalidInput
 from penstock.lab import conditions, progress
 from penstock.lab.analysis.resources import ALONE, TOGETHER
 from penstock.lab.environment import last_samples, slug
-from penstock.lab.progress import Listener
+from penstock.lab.progress import ProgressListener
 from penstock.lab.session import Session
 from penstock.lab.workloads import tpcds
 from penstock.lab.workloads.base import Suite
 from penstock.lab.workloads.options import Computed, ObjectSize, Option
 from penstock.lab.workloads.pipelines import Enrichment
-from penstock.lab.workloads.tpcds import DEFAULT_OBJECT, DataSet, Power, Tpcds, check_answers, power_run
+from penstock.lab.workloads.tpcds import DEFAULT_OBJECT, PowerRunResult, Tpcds, TpcdsData, power_run, record_verdicts
 from penstock.model import Capacity, ClusterSize, State
 
 
@@ -35,7 +35,7 @@ class User:
     order: tuple[str, ...]
 
 
-def draw(count: int, queries: Sequence[str], seed: int) -> tuple[User, ...]:
+def draw_users(count: int, queries: Sequence[str], seed: int) -> tuple[User, ...]:
     """Draw users with different random orders of the queries; the same seed gives the same orders.
 
     A user's order depends on the seed and the user's number alone: the first five of ten users have the orders of five.
@@ -59,7 +59,9 @@ def draw(count: int, queries: Sequence[str], seed: int) -> tuple[User, ...]:
     return tuple(users)
 
 
-def run_user(session: Session, data: DataSet, user: User, doing: Callable[[str], None], *, role: str) -> Power:
+def run_user(
+    session: Session, data: TpcdsData, user: User, doing: Callable[[str], None], *, role: str
+) -> PowerRunResult:
     """Run a user's queries, record each with the user, and their total time if all succeeded.
 
     The total is not a `measure`: concurrent users share the time, and a sum over them would count it twice.
@@ -74,7 +76,7 @@ def run_user(session: Session, data: DataSet, user: User, doing: Callable[[str],
         name=f"TPC-DS, {role}: user {user.number}",
         doing=doing,
     )
-    if complete(power):
+    if succeeded(power):
         started = min(sample["started_ms"] for sample in power.samples)
         session.record(
             "user",
@@ -90,19 +92,19 @@ def shuffle_bytes(count: int, scale: float) -> int:
     return int(count * scale * 0.3e9)
 
 
-def complete(power: Power) -> bool:
+def succeeded(power: PowerRunResult) -> bool:
     """Return whether every query and the application succeeded."""
     return power.ran.succeeded and all(sample["status"] == "ok" for sample in power.samples)
 
 
-def elapsed_ms(powers: Iterable[Power]) -> int:
+def elapsed_ms(powers: Iterable[PowerRunResult]) -> int:
     """Return the time from the first submission to the end of the last application."""
     samples = [power.ran.sample for power in powers]
     first = min(sample["submitted_ms"] for sample in samples)
     return int(max(sample["submitted_ms"] + sample["elapsed_ms"] for sample in samples) - first)
 
 
-def distinct(answers: Mapping[str, Iterable[Mapping[str, Any]]]) -> list[dict[str, Any]]:
+def distinct_answers(answers: Mapping[str, Iterable[Mapping[str, Any]]]) -> list[dict[str, Any]]:
     """Deduplicate users' answers: each distinct answer of a query once, with the users in `whose`.
 
     Answers are the same only if their rows are literally equal, in any order: this saves the checker repeated work, and
@@ -117,7 +119,7 @@ def distinct(answers: Mapping[str, Iterable[Mapping[str, Any]]]) -> list[dict[st
     return list(found.values())
 
 
-class CrowdProgress:
+class ConcurrentProgress:
     """One progress line for concurrent applications.
 
     `say` gets the line; `past` holds the seconds of each query where known. May be called by several threads at once.
@@ -149,7 +151,7 @@ class CrowdProgress:
         return doing
 
     def _note(self, member: str, order: Sequence[str], description: str) -> None:
-        at = progress.position(description)
+        at = progress.parse_position(description)
         if at is not None:
             _, index, total = at
             elapsed = self._clock() - self._began.setdefault(member, self._clock())
@@ -169,10 +171,10 @@ class CrowdProgress:
 
 
 @dataclass(frozen=True)
-class Member:
+class ConcurrentListener:
     """The listener of a suite that runs beside others: its steps go into the common progress line."""
 
-    listener: Listener
+    listener: ProgressListener
     doing: Callable[[str], None]
 
     def step(self, title: str) -> None:
@@ -214,8 +216,8 @@ class Streams(Suite):
     object_size_bytes: ObjectSize = DEFAULT_OBJECT
 
     @property
-    def data(self) -> DataSet:
-        return DataSet(self.scale, self.object_size_bytes)
+    def data(self) -> TpcdsData:
+        return TpcdsData(self.scale, self.object_size_bytes)
 
     @property
     def description_scale(self) -> float:
@@ -226,13 +228,13 @@ class Streams(Suite):
             raise InvalidInput(
                 "Streams need at least two users", fix="--users 2, or for a single one: penstock lab tpcds"
             )
-        draw(self.users, self.queries, self.seed)
+        draw_users(self.users, self.queries, self.seed)
 
     def default_size(self, capacity: Capacity) -> ClusterSize:
-        return conditions.share(capacity, self.users)
+        return conditions.equal_share(capacity, self.users)
 
     def check_size(self, size: ClusterSize, capacity: Capacity) -> None:
-        conditions.require_room(size, self.users, capacity)
+        conditions.require_clusters_fit(size, self.users, capacity)
 
     def needs_bytes(self) -> int:
         # The data and the checker's copy of it once, and all users' shuffle files.
@@ -242,7 +244,7 @@ class Streams(Suite):
         self.data.ensure(session)
 
     def repetition(self, session: Session) -> None:
-        users = draw(self.users, self.queries, self.seed)
+        users = draw_users(self.users, self.queries, self.seed)
         for user in users:
             session.record("order", user=user.number, seed=self.seed, queries=user.order)
         answers: dict[str, list[dict[str, Any]]] = {}
@@ -255,22 +257,22 @@ class Streams(Suite):
             answers[f"user {number}"] = power.answers()
         if self.validate and not session.warmup:
             session.listener.now("checking the answers")
-            check_answers(session, self.data, self.queries, distinct(answers))
+            record_verdicts(session, self.data, self.queries, distinct_answers(answers))
 
-    def _run(self, session: Session, users: Sequence[User], past: Mapping[str, float]) -> dict[int, Power]:
+    def _run(self, session: Session, users: Sequence[User], past: Mapping[str, float]) -> dict[int, PowerRunResult]:
         """Run users at once; return their results by number. The total time is a measure if every query succeeded."""
         name = units.plural(len(users), "user")
-        session = conditions.crowded(session, len(users))
-        progress = CrowdProgress(session.listener.now, past)
+        session = conditions.oversubscribed(session, len(users))
+        progress = ConcurrentProgress(session.listener.now, past)
         doing = {user: progress.of(f"user {user.number}", user.order) for user in users}
-        done: dict[int, Power] = {}
+        done: dict[int, PowerRunResult] = {}
 
         def run(user: User, within: Session) -> None:
             done[user.number] = run_user(within, self.data, user, doing[user], role=name)
 
-        conditions.at_once(session, [partial(run, user) for user in users])
+        conditions.run_concurrently(session, [partial(run, user) for user in users])
         elapsed = elapsed_ms(done.values())
-        if all(complete(power) for power in done.values()):
+        if all(succeeded(power) for power in done.values()):
             session.measure(name, elapsed_ms=elapsed, queries=len(users) * len(self.queries))
         session.listener.note(f"{name}: {units.seconds(elapsed / 1000)}.")
         return dict(sorted(done.items()))
@@ -309,7 +311,7 @@ class Mixed(Suite):
         tuple[str, ...],
         Option("Queries of the other users, e.g. q3,q7."),
         replace(tpcds.QUERY_SET, name="users-set", help="Query set of the other users: all, io54 or nine."),
-        Computed(tpcds.select, ("users_queries", "users_set")),
+        Computed(tpcds.select_queries, ("users_queries", "users_set")),
     ] = _IO54
     clicks_per_line: Annotated[int, Option("Clicks for each order line of the enrichment.", least=1)] = 3
     seed: Seed = 1
@@ -317,8 +319,8 @@ class Mixed(Suite):
     validate: Validate = True
 
     @property
-    def data(self) -> DataSet:
-        return DataSet(self.scale)
+    def data(self) -> TpcdsData:
+        return TpcdsData(self.scale)
 
     @property
     def enrichment(self) -> Enrichment:
@@ -329,14 +331,14 @@ class Mixed(Suite):
         return self.scale
 
     def check_options(self) -> None:
-        draw(self.users, self.users_queries, self.seed)
+        draw_users(self.users, self.users_queries, self.seed)
         self.enrichment.check_options()
 
     def default_size(self, capacity: Capacity) -> ClusterSize:
-        return conditions.share(capacity, self.users + _OTHER_CLUSTERS)
+        return conditions.equal_share(capacity, self.users + _OTHER_CLUSTERS)
 
     def check_size(self, size: ClusterSize, capacity: Capacity) -> None:
-        conditions.require_room(size, self.users, capacity, beside=_OTHER_CLUSTERS)
+        conditions.require_clusters_fit(size, self.users, capacity, beside=_OTHER_CLUSTERS)
 
     def needs_bytes(self) -> int:
         return self.enrichment.needs_bytes() + shuffle_bytes(self.users + 1, self.scale)
@@ -346,8 +348,8 @@ class Mixed(Suite):
 
     def repetition(self, session: Session) -> None:
         groups = {
-            _SINGLE: draw(1, self.queries, self.seed),
-            units.plural(self.users, "user"): draw(self.users, self.users_queries, self.seed + 1),
+            _SINGLE: draw_users(1, self.queries, self.seed),
+            units.plural(self.users, "user"): draw_users(self.users, self.users_queries, self.seed + 1),
         }
         for group, members in groups.items():
             for user in members:
@@ -361,17 +363,17 @@ class Mixed(Suite):
         if self.validate and not session.warmup:
             session.listener.now("checking the answers")
             every = sorted({*self.queries, *self.users_queries}, key=tpcds.ALL.index)
-            check_answers(session, self.data, every, distinct(answers))
+            record_verdicts(session, self.data, every, distinct_answers(answers))
 
     def _run_together(
         self, session: Session, phase: str, groups: Mapping[str, Sequence[User]], *, enriching: bool
     ) -> dict[str, list[dict[str, Any]]]:
         """Run groups of users, and the enrichment if `enriching`, at once; return the answers of each user."""
         count = sum(len(members) for members in groups.values()) + enriching
-        session = conditions.crowded(session.within(phase).tagged(phase=phase), count)
-        progress = CrowdProgress(session.listener.now, {})
-        done: dict[str, dict[str, Power]] = {group: {} for group in groups}
-        work: list[conditions.Work] = []
+        session = conditions.oversubscribed(session.within(phase).tagged(phase=phase), count)
+        progress = ConcurrentProgress(session.listener.now, {})
+        done: dict[str, dict[str, PowerRunResult]] = {group: {} for group in groups}
+        work: list[conditions.Task] = []
         for group, members in groups.items():
             for user in members:
                 label = group if group == _SINGLE else f"user {user.number}"
@@ -380,13 +382,13 @@ class Mixed(Suite):
         if enriching:
             work.append(partial(self._enrich, doing=progress.of(_ENRICHMENT)))
         began = time.monotonic()
-        conditions.at_once(session, work)
+        conditions.run_concurrently(session, work)
         if phase == TOGETHER:
             session.listener.note(f"All parts at once: {units.seconds(time.monotonic() - began)}.")
         for group, powers in done.items():
             elapsed = elapsed_ms(powers.values())
             session.listener.note(f"{group}, {phase}: {units.seconds(elapsed / 1000)}.")
-            if all(complete(power) for power in powers.values()):
+            if all(succeeded(power) for power in powers.values()):
                 queries = sum(len(power.samples) for power in powers.values())
                 session.tagged(group=group).measure(group, elapsed_ms=elapsed, queries=queries)
         return {f"{label}, {phase}": power.answers() for powers in done.values() for label, power in powers.items()}
@@ -399,7 +401,7 @@ class Mixed(Suite):
         user: User,
         label: str,
         doing: Callable[[str], None],
-        done: dict[str, Power],
+        done: dict[str, PowerRunResult],
     ) -> None:
         done[label] = run_user(session.tagged(group=group), self.data, user, doing, role=group)
 
@@ -409,7 +411,7 @@ class Mixed(Suite):
         # Its own measures are a part of the time measured here, and would be counted twice.
         within = session.tagged(reference=True)
         self.enrichment.repetition(
-            replace(within, profile=Enrichment.profile, listener=Member(session.listener, doing))
+            replace(within, profile=Enrichment.profile, listener=ConcurrentListener(session.listener, doing))
         )
         elapsed = (time.monotonic() - began) * 1000
         session.measure(_ENRICHMENT, elapsed_ms=round(elapsed))

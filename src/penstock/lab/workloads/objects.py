@@ -14,9 +14,9 @@ from penstock import units
 from penstock.errors import InvalidInput, LakeError, PenstockError
 from penstock.lab.loadgen import cosbench as cosbench_file
 from penstock.lab.loadgen import null_store, results, workload
-from penstock.lab.loadgen.cosbench import Read
-from penstock.lab.loadgen.processes import Progress, Result, Seen, opened
-from penstock.lab.loadgen.results import measured, samples
+from penstock.lab.loadgen.cosbench import CosbenchFile
+from penstock.lab.loadgen.processes import ProgressCallback, StageProgress, StageResult, open_generator
+from penstock.lab.loadgen.results import measured_operations, samples
 from penstock.lab.loadgen.workload import Limit, Stage, Work, Workload
 from penstock.lab.report.measures import BUSY_SHARE
 from penstock.lab.session import Session
@@ -105,11 +105,11 @@ class Objects(Suite):
     seed: Annotated[int, Option("Seed of contents, sizes and order.", panel=_GENERATOR)] = 1
     keep: Annotated[bool, Option("Keep the objects in the lake.", panel=_GENERATOR)] = False
 
-    def plan(self) -> Read:
+    def plan(self) -> CosbenchFile:
         """Return the load, and notes on the ignored parts of a workload file. Raises `InvalidInput`."""
         if self.cosbench:
             return cosbench_file.read(Path(self.cosbench))
-        options = workload.Simple(
+        options = workload.SimpleOptions(
             mixes=tuple(_valid("--operation, --mix or --stage", workload.parse_mix, mix) for mix in self.mixes),
             sizes=_valid("--size", workload.parse_object_sizes, self.size),
             objects=self.objects,
@@ -120,7 +120,7 @@ class Objects(Suite):
             rampup_seconds=self.rampup,
             rate=self.rate or None,
         )
-        return Read(workload.workload(options), ())
+        return CosbenchFile(workload.simple_workload(options), ())
 
     def check_options(self) -> None:
         if not self.mixes or not self.workers or min(self.workers) < 1:
@@ -163,7 +163,7 @@ class Objects(Suite):
         fruitless = []
         with (
             _removing(session, prefix, keep=self.keep),  # outermost, so that writes have ended when it removes
-            opened(lake, credentials, prefix=prefix, seed=self.seed, processes=processes) as generator,
+            open_generator(lake, credentials, prefix=prefix, seed=self.seed, processes=processes) as generator,
         ):
             for stage in workload.stages:
                 result = generator.run(stage, _progress_report(session, stage))
@@ -173,10 +173,10 @@ class Objects(Suite):
                 for sample in samples(result, ceilings, processes):
                     session.record(**sample)
                 _warn(session, result, ceilings)
-                if after := results.stage_after(result):
+                if after := results.read_back_stage(result):
                     read = generator.run(after, _progress_report(session, after))
-                    session.record(**results.check(result, read))
-                fruitless += [one.name for one in measured(result) if one.fruitless]
+                    session.record(**results.read_back_check(result, read))
+                fruitless += [one.name for one in measured_operations(result) if one.fruitless]
         if fruitless:
             raise LakeError(
                 f"No request succeeded in time: {'; '.join(fruitless)}",
@@ -188,16 +188,16 @@ class Objects(Suite):
         processes = self._processes(workload)
         session.listener.step("The generator's own ceiling, against a store that stores nothing")
         lake = session.bench.lake
-        canned = null_store.Canned.of(workload, seed=self.seed, bucket=lake.bucket, prefix="ceiling")
+        canned = null_store.NullStoreConfig.of(workload, seed=self.seed, bucket=lake.bucket, prefix="ceiling")
         anonymous = Credentials("nobody", "nothing")
         with (
-            null_store.serving(lake, canned, processes=processes) as null,
-            opened(null, anonymous, prefix="ceiling", seed=self.seed, processes=processes) as generator,
+            null_store.null_store_gateways(lake, canned, processes=processes) as null,
+            open_generator(null, anonymous, prefix="ceiling", seed=self.seed, processes=processes) as generator,
         ):
             for stage in (stage for stage in workload.stages if stage.measured):
                 result = generator.run(_shortened(stage), _progress_report(session, stage))
-                names = [one.name for one in measured(replace(result, stage=stage))]
-                for name, one in zip(names, measured(result), strict=True):
+                names = [one.name for one in measured_operations(replace(result, stage=stage))]
+                for name, one in zip(names, measured_operations(result), strict=True):
                     session.record(
                         "ceiling",
                         name=name,
@@ -228,10 +228,10 @@ def _removing(session: Session, prefix: str, *, keep: bool) -> Iterator[None]:
         session.remove(prefix)
 
 
-def _progress_report(session: Session, stage: Stage) -> Seen:
+def _progress_report(session: Session, stage: Stage) -> ProgressCallback:
     total = max((_seconds(work) for work in stage.works), default=0.0)
 
-    def report(progress: Progress, elapsed: float) -> None:
+    def report(progress: StageProgress, elapsed: float) -> None:
         errors = f", {progress.errors} errors" if progress.errors else ""
         left = f", {units.seconds(max(0.0, total - elapsed))} left" if total else ""
         rate = f"{progress.operations / elapsed:.0f} a second, {units.size(round(progress.bytes / elapsed))}/s"
@@ -251,7 +251,7 @@ def _shortened(stage: Stage) -> Stage:
     return replace(stage, works=tuple(works), pause_seconds=0.0)
 
 
-def _require_prepared(result: Result) -> None:
+def _require_prepared(result: StageResult) -> None:
     if errors := result.errors():
         kinds = ", ".join(f"{count} times “{kind}”" for kind, count in errors.items())
         details = (detail for work in result.tallies for tally in work for detail in tally.first_error.values())
@@ -262,8 +262,8 @@ def _require_prepared(result: Result) -> None:
         )
 
 
-def _warn(session: Session, result: Result, ceilings: Mapping[str, float]) -> None:
-    for one in measured(result):
+def _warn(session: Session, result: StageResult, ceilings: Mapping[str, float]) -> None:
+    for one in measured_operations(result):
         if (ceiling := ceilings.get(one.name)) and one.operations_per_second > BUSY_SHARE * ceiling:
             share = one.operations_per_second / ceiling
             session.listener.note(

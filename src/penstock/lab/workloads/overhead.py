@@ -21,10 +21,16 @@ from typing import Annotated, Any, ClassVar
 
 from penstock import units
 from penstock.errors import ClusterError, InvalidInput, MissingRequirement, NotFound
-from penstock.lab.environment import Bench
+from penstock.lab.environment import Environment
 from penstock.lab.experiment import interleaved
-from penstock.lab.launchers import Ended, PlainLauncher, PlainSpark, one_process, separate_executors
-from penstock.lab.progress import Listener
+from penstock.lab.launchers import (
+    PlainLauncher,
+    PlainSpark,
+    SubmissionResult,
+    local_cluster_master,
+    single_process_master,
+)
+from penstock.lab.progress import ProgressListener
 from penstock.lab.records import Recorder, Run, new_run_id
 from penstock.lab.session import Session
 from penstock.lab.workloads import base
@@ -32,7 +38,7 @@ from penstock.lab.workloads.base import Suite
 from penstock.lab.workloads.options import Option, numbers, size
 from penstock.model import ClusterSize
 from penstock.profiles.layers import resolve
-from penstock.profiles.workloads import layers_of
+from penstock.profiles.workloads import profile_layers
 from penstock.runtime.jvm import penstock_jars
 from penstock.units import MIB
 
@@ -101,7 +107,7 @@ class Reads(Suite):
         session.listener.step(f"{units.size(self.data_bytes)} to read")
         found = self._manifest(session)
         if found is None:
-            base.run(
+            base.run_program(
                 session,
                 f"{_READS_MAIN}.Generate",
                 (
@@ -126,7 +132,7 @@ class Reads(Suite):
         session.listener.now(f"reading, {units.plural(self.passes, 'pass', 'passes')} of each pattern")
         with self._tier(session) as tier, tempfile.TemporaryDirectory(dir=session.bench.home.root) as name:
             report = Path(name) / "report.jsonl"
-            base.run(
+            base.run_program(
                 session,
                 f"{_READS_MAIN}.Reads",
                 (
@@ -184,13 +190,15 @@ _STARTUP_MAIN = "io.penstock.sql.SqlRunner"
 _STATEMENT = "SELECT sum(id) FROM range(0, 1000, 1, 2)"
 
 
-def measure(bench: Bench, *, size: ClusterSize, repetitions: int, profile: str, listener: Listener) -> list[Run]:
+def measure_startup(
+    bench: Environment, *, size: ClusterSize, repetitions: int, profile: str, listener: ProgressListener
+) -> list[Run]:
     """Measure one run per arm, all of one experiment. The first start of each arm is warm-up: it fills OS caches.
 
     A failed start is recorded as failed and excluded from the times.
     """
     experiment = new_run_id(WORKLOAD, "experiment")
-    settings = resolve(layers_of(profile), size).values()
+    settings = resolve(profile_layers(profile), size).values()
     recorders = {
         arm: Recorder.begin(
             bench.home,
@@ -226,8 +234,8 @@ def measure(bench: Bench, *, size: ClusterSize, repetitions: int, profile: str, 
 
         ways: dict[str, Callable[[Path], tuple[int, int]]] = {
             PENSTOCK: lambda output: _through_penstock(bench, size, profile, jar, _arguments(statements, output)),
-            ONE_PROCESS: lambda output: submit_plain(one_process(size), output),
-            SEPARATE: lambda output: submit_plain(separate_executors(size), output),
+            ONE_PROCESS: lambda output: submit_plain(single_process_master(size), output),
+            SEPARATE: lambda output: submit_plain(local_cluster_master(size), output),
         }
         total = (repetitions + 1) * len(ARMS)
         for number, (repetition, arm) in enumerate(interleaved(ARMS, repetitions + 1)):
@@ -250,7 +258,7 @@ def _record(recorder: Recorder, repetition: int, start: Callable[[], tuple[int, 
 
 
 def _through_penstock(
-    bench: Bench, size: ClusterSize, profile: str, jar: Path, arguments: tuple[str, ...]
+    bench: Environment, size: ClusterSize, profile: str, jar: Path, arguments: tuple[str, ...]
 ) -> tuple[int, int]:
     """Submit as a user does: by the command line, in a separate process."""
     name = f"start-up {time.time_ns()}"
@@ -273,7 +281,7 @@ def _arguments(statements: Path, output: Path) -> tuple[str, ...]:
     return ("--statements-file", str(statements), "--output", output.as_uri())
 
 
-def _first_task_ms(ended: Ended) -> int:
+def _first_task_ms(ended: SubmissionResult) -> int:
     if ended.exit_code != 0 or ended.first_task_ms is None:
         raise ClusterError(f"spark-submit ended with exit code {ended.exit_code}", why=ended.output)
     return ended.first_task_ms

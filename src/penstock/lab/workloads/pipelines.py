@@ -12,7 +12,7 @@ from typing import Annotated, Any, ClassVar
 from penstock import units
 from penstock.errors import InvalidInput
 from penstock.lab.session import Session
-from penstock.lab.workloads.base import Generated, Suite
+from penstock.lab.workloads.base import GeneratedData, Suite
 from penstock.lab.workloads.options import (
     Computed,
     ObjectSize,
@@ -22,7 +22,7 @@ from penstock.lab.workloads.options import (
     parse_names,
     short_count,
 )
-from penstock.lab.workloads.tpcds import DataSet, Tpcds
+from penstock.lab.workloads.tpcds import Tpcds, TpcdsData
 from penstock.lake.model import Lake
 from penstock.units import MIB
 
@@ -87,9 +87,9 @@ class Etl(Suite):
         self.data.ensure(session, reload=self.reload)
 
     @property
-    def data(self) -> Generated:
+    def data(self) -> GeneratedData:
         bad_per_million = round(self.bad_share * 1e6)
-        return Generated(
+        return GeneratedData(
             title=f"Lines of text, {units.count(self.rows)}",
             prefix=f"etl/{self.rows}-bad{bad_per_million}-{self.object_size_bytes // MIB}m-seed{self.seed}",
             main_class=f"{_ETL_MAIN}.Generate",
@@ -170,15 +170,15 @@ class Enrichment(Suite):
         self.clicks(session.bench.lake, order_lines=rows).ensure(session, reload=self.reload)
 
     @property
-    def sales(self) -> DataSet:
-        return DataSet(self.scale)
+    def sales(self) -> TpcdsData:
+        return TpcdsData(self.scale)
 
     @property
     def clicks_prefix(self) -> str:
         log = f"clicks{self.clicks_per_line}-{self.object_size_bytes // MIB}m-seed{self.seed}"
         return f"enrichment/{self.sales.name}-{log}"
 
-    def clicks(self, lake: Lake, *, order_lines: int) -> Generated:
+    def clicks(self, lake: Lake, *, order_lines: int) -> GeneratedData:
         """Return the clicks for exactly these sales, since the matching clicks depend on them."""
         identity: dict[str, Any] = {
             "order_lines": order_lines,
@@ -186,7 +186,7 @@ class Enrichment(Suite):
             "seed": self.seed,
             "object_size": self.object_size_bytes,
         }
-        return Generated(
+        return GeneratedData(
             title=f"Clicks around the web sales of scale {self.scale:g}",
             prefix=self.clicks_prefix,
             main_class=f"{_ENRICHMENT_MAIN}.GenerateClicks",
@@ -267,8 +267,8 @@ class KMeans(Suite):
         self.data.ensure(session, reload=self.reload)
 
     @property
-    def data(self) -> Generated:
-        return Generated(
+    def data(self) -> GeneratedData:
+        return GeneratedData(
             title=f"Points, {units.size(self.bytes)}",
             prefix=f"kmeans/{self.points}x{self.dimensions}-k{self.clusters}-{self.object_size_bytes // MIB}m-"
             f"seed{self.seed}",

@@ -131,7 +131,7 @@ def suite_class(workload: str) -> type[Suite]:
     return found
 
 
-def restored(workload: str, options: Mapping[str, Any]) -> Suite:
+def restore_suite(workload: str, options: Mapping[str, Any]) -> Suite:
     """Restore the suite of a recorded run."""
     as_tuples = {name: tuple(value) if isinstance(value, list) else value for name, value in options.items()}
     return suite_class(workload)(**as_tuples)

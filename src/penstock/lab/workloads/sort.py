@@ -16,9 +16,9 @@ from penstock import units
 from penstock.errors import ClusterError, InvalidInput
 from penstock.lab import conditions
 from penstock.lab.environment import machine, workloads_jar
-from penstock.lab.launchers import Ran
+from penstock.lab.launchers import JobResult
 from penstock.lab.session import Session
-from penstock.lab.workloads.base import Generated, Suite
+from penstock.lab.workloads.base import GeneratedData, Suite
 from penstock.lab.workloads.options import ObjectSize, Option, Reload, size
 from penstock.model import Capacity, ClusterSize
 from penstock.runtime.jvm import find_java, spark_jars
@@ -38,7 +38,7 @@ def require_memory(size_bytes: int) -> None:
         )
 
 
-def measure(session: Session, prefix: str) -> None:
+def measure_local_sort(session: Session, prefix: str) -> None:
     """Copy the data set at `prefix` to the local disk, sort and check it there, and record its samples.
 
     The samples are marked as `reference`, which excludes them from the run's own totals.
@@ -90,7 +90,7 @@ RECORD_BYTES = 100
 
 
 @dataclass(frozen=True)
-class DataSet:
+class SortData:
     """Records of the sort benchmark in objects of one size; another object size or distribution is another data set."""
 
     records: int
@@ -106,8 +106,8 @@ class DataSet:
         skewed = "-skewed" if self.skewed else ""
         return f"terasort/{self.records}-{self.object_size_bytes // MIB}m{skewed}"
 
-    def generated(self) -> Generated:
-        return Generated(
+    def generated(self) -> GeneratedData:
+        return GeneratedData(
             title=f"TeraGen of {units.size(self.bytes)}",
             prefix=self.prefix,
             main_class=f"{_TERASORT_MAIN}.Generate",
@@ -140,8 +140,8 @@ class TeraSort(Suite):
     reload: Reload = False
 
     @property
-    def data(self) -> DataSet:
-        return DataSet(self.size_bytes // RECORD_BYTES, self.object_size_bytes, self.skewed)
+    def data(self) -> SortData:
+        return SortData(self.size_bytes // RECORD_BYTES, self.object_size_bytes, self.skewed)
 
     def check_options(self) -> None:
         if self.size_bytes < RECORD_BYTES:
@@ -156,11 +156,13 @@ class TeraSort(Suite):
             require_memory(self.data.bytes)
 
     def default_size(self, capacity: Capacity) -> ClusterSize:
-        return conditions.share(capacity, self.concurrent) if self.concurrent > 1 else super().default_size(capacity)
+        return (
+            conditions.equal_share(capacity, self.concurrent) if self.concurrent > 1 else super().default_size(capacity)
+        )
 
     def check_size(self, size: ClusterSize, capacity: Capacity) -> None:
         if self.concurrent > 1:
-            conditions.require_room(size, self.concurrent, capacity, option="--concurrent")
+            conditions.require_clusters_fit(size, self.concurrent, capacity, option="--concurrent")
 
     def needs_bytes(self) -> int:
         """Return the size of the records, each sort's uncompressed shuffle and output, and the local sort's files."""
@@ -181,17 +183,17 @@ class TeraSort(Suite):
                 session.remove(output)
         if self.limit:
             session.listener.now("sorting in one local process")
-            measure(session, self.data.prefix)
+            measure_local_sort(session, self.data.prefix)
 
     def _sort_all(self, session: Session, outputs: list[str]) -> None:
         started = time.monotonic()
-        ran: dict[int, Ran] = {}
+        ran: dict[int, JobResult] = {}
 
         def sort(user: int, output: str, within: Session) -> None:
             ran[user] = self._sort(within, user, output)
 
-        conditions.at_once(
-            conditions.crowded(session, self.concurrent),
+        conditions.run_concurrently(
+            conditions.oversubscribed(session, self.concurrent),
             [partial(sort, user, output) for user, output in enumerate(outputs, start=1)],
         )
         elapsed_ms = (time.monotonic() - started) * 1000
@@ -206,7 +208,7 @@ class TeraSort(Suite):
                 cores=self.concurrent * session.size.executor_cores,
             )
 
-    def _sort(self, session: Session, user: int, output: str) -> Ran:
+    def _sort(self, session: Session, user: int, output: str) -> JobResult:
         report = f"{output}.jsonl"
         size = (
             ("--partitions", str(self.partitions))

@@ -14,8 +14,8 @@ from typing import Annotated, ClassVar
 
 from penstock import units
 from penstock.errors import InvalidInput
-from penstock.lab.conditions import LimitedGateways, limited_gateways, require_http
-from penstock.lab.launchers import Ran
+from penstock.lab.conditions import ThrottledGateways, require_http, throttled_gateways
+from penstock.lab.launchers import JobResult
 from penstock.lab.session import Session
 from penstock.lab.workloads.base import Suite, run_clients
 from penstock.lab.workloads.options import Keep, ObjectSize, Option, nothing, numbers, parse_whole_seconds, size
@@ -82,7 +82,7 @@ class Dfsio(Suite):
     def repetition(self, session: Session) -> None:
         self.run(session)
 
-    def run(self, session: Session) -> Ran:
+    def run(self, session: Session) -> JobResult:
         """Run one repetition; return the result of its application."""
         order = self.order(session.repetition or 0)
         return run_clients(
@@ -234,7 +234,7 @@ class Gateways(Suite):
 
     def repetition(self, session: Session) -> None:
         with (
-            limited_gateways(session.bench.lake, self.gateways, self.rate) as gateways,
+            throttled_gateways(session.bench.lake, self.gateways, self.rate) as gateways,
             self._killing_gateway(gateways, session),
         ):
             # The page cache would serve the reads, and none of them would reach a gateway.
@@ -248,7 +248,7 @@ class Gateways(Suite):
         session.check("no task failed", failed == 0, f"{failed} failed")
 
     @contextlib.contextmanager
-    def _killing_gateway(self, gateways: LimitedGateways, session: Session) -> Iterator[None]:
+    def _killing_gateway(self, gateways: ThrottledGateways, session: Session) -> Iterator[None]:
         if not self.kill:
             yield
             return

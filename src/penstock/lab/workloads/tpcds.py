@@ -17,9 +17,9 @@ from typing import Annotated, Any, ClassVar
 from penstock import units
 from penstock.errors import InvalidInput, MissingRequirement, NotFound
 from penstock.lab import progress, validation
-from penstock.lab.analysis.samples import natural
-from penstock.lab.environment import Bench, last_samples, workloads_jar
-from penstock.lab.launchers import Ran
+from penstock.lab.analysis.samples import natural_key
+from penstock.lab.environment import Environment, last_samples, workloads_jar
+from penstock.lab.launchers import JobResult
 from penstock.lab.session import Session
 from penstock.lab.workloads.base import Suite
 from penstock.lab.workloads.options import Computed, ObjectSize, Option, Reload
@@ -47,7 +47,7 @@ _INDEX = "_skipindex/manifest.json"
 
 
 @dataclass(frozen=True)
-class DataSet:
+class TpcdsData:
     """TPC-DS data of one scale, object size and layout, each combination a separate data set.
 
     A `local` one is a copy of the lake's files on this machine's disk, with tables in a separate database.
@@ -77,7 +77,7 @@ class DataSet:
         """Return the address of the data for Spark."""
         return f"file:{self._directory(session.bench)}" if self.local else session.uri(self.prefix)
 
-    def manifest(self, bench: Bench) -> bytes | None:
+    def manifest(self, bench: Environment) -> bytes | None:
         """Return the manifest; None unless a load of this scale, object size and layout was completed."""
         content = self._read(bench, "_manifest.json")
         if content is None:
@@ -107,13 +107,13 @@ class DataSet:
         return found
 
     @property
-    def _source(self) -> DataSet | None:
+    def _source(self) -> TpcdsData | None:
         """The data set that this one is made from; None if it is generated."""
         if self.local:
             return replace(self, local=False)
         return replace(self, layout=BY_SIZE) if self.layout == ADVISED else None
 
-    def _load(self, session: Session, source: DataSet | None) -> bytes:
+    def _load(self, session: Session, source: TpcdsData | None) -> bytes:
         origin = () if source is None else ("--from", source.location(session))
         if source is not None and source.layout != self.layout:
             origin = (*origin, "--from-database", source.database(session.bench.lake))
@@ -161,7 +161,7 @@ class DataSet:
         for sample in session.report_of(ran, output):
             session.record("index", **sample)
 
-    def _read(self, bench: Bench, name: str) -> bytes | None:
+    def _read(self, bench: Environment, name: str) -> bytes | None:
         try:
             return (
                 (self._directory(bench) / name).read_bytes() if self.local else bench.store.get(f"{self.prefix}/{name}")
@@ -169,7 +169,7 @@ class DataSet:
         except (NotFound, FileNotFoundError):
             return None
 
-    def _directory(self, bench: Bench) -> Path:
+    def _directory(self, bench: Environment) -> Path:
         return bench.home.cache / self.prefix
 
 
@@ -207,7 +207,7 @@ ALL = tuple(
         [f"q{n}" for n in range(1, 100) if n not in _TWO_PARTS]
         + [f"q{n}{part}" for n in _TWO_PARTS for part in "ab"]
         + ["ss_max"],
-        key=natural,
+        key=natural_key,
     )
 )
 
@@ -226,7 +226,7 @@ SETS = {
 """`io54` names the 54 I/O-intensive queries of the published Ceph tests; q24 and q39 run with both parts."""
 
 
-def select(names: str | None, chosen_set: str) -> tuple[str, ...]:
+def select_queries(names: str | None, chosen_set: str) -> tuple[str, ...]:
     """Return the queries of `--queries q3,q7` or of a set. Raises `InvalidInput` with the unknown names."""
     if names is None:
         if chosen_set not in SETS:
@@ -250,7 +250,7 @@ def _set_of(queries: tuple[str, ...]) -> str:
 
 QUERIES = Option("Queries to run, e.g. q3,q7.")
 QUERY_SET = Option("all (104), io54 (the I/O-intensive ones), or nine.", name="set", show=_set_of)
-SELECTED = Computed(select, ("queries", "set"))
+SELECTED = Computed(select_queries, ("queries", "set"))
 
 Scale = Annotated[float, Option("TPC-DS scale factor: about this many GB of raw data.", least=0.001)]
 Queries = Annotated[tuple[str, ...], QUERIES, QUERY_SET, SELECTED]
@@ -278,7 +278,7 @@ def query_progress(session: Session, order: Sequence[str]) -> Callable[[str], No
     }
 
     def doing(description: str) -> None:
-        at = progress.position(description)
+        at = progress.parse_position(description)
         if at is None:
             return
         name, index, total = at
@@ -320,8 +320,8 @@ class Tpcds(Suite):
     reload: Reload = False
 
     @property
-    def data(self) -> DataSet:
-        return DataSet(self.scale, self.object_size_bytes, local=self.location == LOCAL, layout=self.layout)
+    def data(self) -> TpcdsData:
+        return TpcdsData(self.scale, self.object_size_bytes, local=self.location == LOCAL, layout=self.layout)
 
     def check_options(self) -> None:
         if self.location not in LOCATIONS:
@@ -358,21 +358,21 @@ class Tpcds(Suite):
         if self.validate and not session.warmup:
             session.listener.now("checking the answers")
             # For a copy, too: the checker reads the lake's files, which are the same.
-            check_answers(session, replace(self.data, local=False), self.queries, power.answers())
+            record_verdicts(session, replace(self.data, local=False), self.queries, power.answers())
 
 
 @dataclass(frozen=True)
-class Power:
+class PowerRunResult:
     """The result of a power run: its application, its `query` samples, and a function that reads its answers."""
 
-    ran: Ran
+    ran: JobResult
     samples: Sequence[Mapping[str, Any]]
     answers: Callable[[], list[dict[str, Any]]]
 
 
 def power_run(
     session: Session,
-    data: DataSet,
+    data: TpcdsData,
     names: Sequence[str],
     *,
     iterations: int = 1,
@@ -381,7 +381,7 @@ def power_run(
     role: str = "power",
     name: str = "TPC-DS queries",
     doing: Callable[[str], None],
-) -> Power:
+) -> PowerRunResult:
     """Run the queries in this order in one application, and record a sample of each, failed ones included.
 
     Raises `ClusterError` where the application left no samples.
@@ -404,10 +404,12 @@ def power_run(
     samples = session.report_of(ran, f"{output}/samples.jsonl")
     for sample in samples:
         session.record("query", **sample)
-    return Power(ran, samples, lambda: session.json_lines(f"{output}/answers.jsonl"))
+    return PowerRunResult(ran, samples, lambda: session.json_lines(f"{output}/answers.jsonl"))
 
 
-def check_answers(session: Session, data: DataSet, names: Sequence[str], answers: Sequence[Mapping[str, Any]]) -> None:
+def record_verdicts(
+    session: Session, data: TpcdsData, names: Sequence[str], answers: Sequence[Mapping[str, Any]]
+) -> None:
     """Compare each answer with the independent engine's, and record the verdicts, with `whose` answers they are."""
     manifest = data.manifest(session.bench)
     if manifest is None:
@@ -415,7 +417,7 @@ def check_answers(session: Session, data: DataSet, names: Sequence[str], answers
     key = validation.AnswerKey(session.bench.home, session.store, f"{data.prefix}/", manifest)
     texts = query_texts(workloads_jar(), names)
     try:
-        for sample in validation.check_all(key, answers, texts, session.listener.now):
+        for sample in validation.check_answers(key, answers, texts, session.listener.now):
             session.record("answer", **sample)
     finally:
         key.close()

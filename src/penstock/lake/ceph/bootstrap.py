@@ -25,7 +25,7 @@ from penstock.lake.ceph.configuration import (
     keyrings,
 )
 from penstock.lake.ceph.daemons import Monitor, administer, run
-from penstock.lake.ceph.layout import ERASURE, MOST_GATEWAYS, Layout, State
+from penstock.lake.ceph.layout import ERASURE, MOST_GATEWAYS, CephState, Layout
 from penstock.lake.model import Credentials, Lake
 from penstock.lake.s3 import s3_client
 from penstock.units import GIB
@@ -39,13 +39,13 @@ CODE_PROFILE = "penstock"
 _LEAST_FREE_BYTES = 2 * GIB
 
 
-def make_files(directory: Path, state: State) -> list[str]:
+def make_files(directory: Path, state: CephState) -> list[str]:
     """Create all files that exist before a daemon runs; return the OSDs' UUIDs in the order of their numbers."""
     _make_directories(directory, state)
     _require_room(state.device_directories(directory))
     write_atomically(directory / CONFIGURATION, state.configuration())
     # Keys for the maximum number of gateways, so that a gateway added later needs only a port.
-    owners = map(configuration.entity, configuration.names(osds=state.layout.osds, gateways=MOST_GATEWAYS))
+    owners = map(configuration.entity, configuration.daemon_names(osds=state.layout.osds, gateways=MOST_GATEWAYS))
     for name, content in keyrings(list(owners)).items():
         write_atomically(directory / name, content)
     write_monitor_map(directory, state.fsid, state.ports)
@@ -67,7 +67,7 @@ def write_monitor_map(directory: Path, fsid: str, ports: Ports) -> str:
     return _MONITOR_MAP
 
 
-def move_monitor(directory: Path, state: State) -> None:
+def move_monitor(directory: Path, state: CephState) -> None:
     """Move the monitor, which must not be running, to the port in `state`."""
     name = write_monitor_map(directory, state.fsid, state.ports)
     run(directory, "ceph-mon", "--conf", CONFIGURATION, "--name", "mon.a", "--inject-monmap", name,
@@ -117,10 +117,10 @@ def make_user(directory: Path, layout: Layout) -> Credentials:
     )  # fmt: skip
     if layout.default == ERASURE:
         administer(directory, "zonegroup", "placement", "default", group, placement, doing=doing)
-    return credentials_in(created)
+    return parse_credentials(created)
 
 
-def make_role(directory: Path, state: State) -> None:
+def make_role(directory: Path, state: CephState) -> None:
     """Create the role that applications assume through STS, each narrowed by its own session policy."""
     doing = "creating the applications' role"
     trust = _policy(Principal={"AWS": [f"arn:aws:iam:::user/{USER}"]}, Action=["sts:AssumeRole"])
@@ -133,12 +133,12 @@ def make_role(directory: Path, state: State) -> None:
     )  # fmt: skip
 
 
-def credentials_of_user(directory: Path) -> Credentials:
+def user_credentials(directory: Path) -> Credentials:
     """The user's credentials as the gateways know them, for a home that has lost its copy."""
-    return credentials_in(administer(directory, "user", "info", f"--uid={USER}", doing="reading the user's keys"))
+    return parse_credentials(administer(directory, "user", "info", f"--uid={USER}", doing="reading the user's keys"))
 
 
-def credentials_in(answer: str) -> Credentials:
+def parse_credentials(answer: str) -> Credentials:
     """The credentials in an answer of `radosgw-admin user`.
 
     Ceph generates the keys: passed as arguments, they would be visible to every user of the machine.
@@ -167,7 +167,7 @@ def _policy(**statement: Any) -> str:
     return json.dumps({"Version": "2012-10-17", "Statement": [{"Effect": "Allow", **statement}]})
 
 
-def _make_directories(directory: Path, state: State) -> None:
+def _make_directories(directory: Path, state: CephState) -> None:
     places = [directory / part for part in (KEYS, LOGS, SOCKETS, CRASHES, "mon.a", "mgr.a", "rgw")]
     places += [directory / f"osd.{number}" for number in range(state.layout.osds)]
     places += state.device_directories(directory).values()
@@ -193,7 +193,7 @@ def _require_room(places: Mapping[str, Path]) -> None:
             )
 
 
-def _make_osd(directory: Path, state: State, number: int, osd: str) -> None:
+def _make_osd(directory: Path, state: CephState, number: int, osd: str) -> None:
     places = state.device_directories(directory)
     for device in state.layout.devices():
         file = places[device.name] / f"osd.{number}.{device.name}"

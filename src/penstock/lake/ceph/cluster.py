@@ -13,7 +13,7 @@ from penstock.home import Home, write_atomically
 from penstock.lake.ceph import bootstrap, configuration, daemons
 from penstock.lake.ceph.configuration import CONFIGURATION, Daemon
 from penstock.lake.ceph.daemons import Control, Monitor
-from penstock.lake.ceph.layout import LAKE, Layout, Placement, State
+from penstock.lake.ceph.layout import LAKE, CephState, Layout, Placement
 from penstock.lake.credentials import CredentialsFile
 from penstock.lake.model import Lake, Sts
 from penstock.lake.registry import Lakes
@@ -23,12 +23,12 @@ KIND = "ceph"
 _CHANGING_SECONDS = 180.0
 _MONITOR_SECONDS = 30
 
-Step = Callable[[str], contextlib.AbstractContextManager[list[str]]]
+StepContext = Callable[[str], contextlib.AbstractContextManager[list[str]]]
 """Opens a context around each step of a long operation, by its title; results go into the yielded list."""
 
 
 @contextlib.contextmanager
-def silent(_: str) -> Iterator[list[str]]:
+def no_steps(_: str) -> Iterator[list[str]]:
     yield []
 
 
@@ -45,7 +45,7 @@ class Ceph:
         self._control = Control(self.directory)
 
     def up(
-        self, asked: Mapping[str, Any] | None = None, *, quota_bytes: int | None = None, step: Step = silent
+        self, asked: Mapping[str, Any] | None = None, *, quota_bytes: int | None = None, step: StepContext = no_steps
     ) -> list[Lake]:
         """Create the cluster, or resume an existing one, and register its lakes; return when they accept writes.
 
@@ -53,15 +53,15 @@ class Ceph:
         number of gateways; any other change raises `Conflict`. Running daemons are left alone. Raises
         `MissingRequirement` (no packages) or `LakeError` (a daemon does not start; with the end of its log).
         """
-        daemons.require()
+        daemons.require_packages()
         with self._changing():
             self._require_names()
-            state = State.load(self.directory)
+            state = CephState.load(self.directory)
             if state is not None and not state.made:
                 self._remove(state)  # a command was killed during the creation: nothing has been stored yet
                 state = None
             if state is None:
-                state = State.new(Layout.checked(**(asked or {})), quota_bytes)
+                state = CephState.new(Layout.checked(**(asked or {})), quota_bytes)
                 try:
                     self._make(state, step)
                 except PenstockError:
@@ -95,11 +95,11 @@ class Ceph:
         running = sum(daemon.process is not None for daemon in found)
         return f"{running} of {len(found)} daemons run at {' '.join(self.gateways())}" if running else "down"
 
-    def down(self, *, step: Step = silent) -> bool:
+    def down(self, *, step: StepContext = no_steps) -> bool:
         """End every daemon; the data stay. Return False if none was running."""
         with self._changing():
             running = self._control.running()
-            for names in configuration.stopping(running):
+            for names in configuration.stop_stages(running):
                 with step(configuration.describe(names)) as notes:
                     self._control.end(running[name] for name in names)
                     notes.append("ended")
@@ -108,7 +108,7 @@ class Ceph:
     def wipe(self) -> None:
         """End every daemon and remove all data, including directories outside the home, and the lakes' names."""
         with self._changing():
-            state = State.load(self.directory)
+            state = CephState.load(self.directory)
             if state is not None:
                 self._remove(state)
                 lakes = Lakes(self._home)
@@ -117,9 +117,9 @@ class Ceph:
                         lakes.remove(lake.name)
                 CredentialsFile(self._home).remove(LAKE)
 
-    def state(self) -> State | None:
+    def state(self) -> CephState | None:
         """The recorded state, without querying daemons; None if no cluster exists or its creation never completed."""
-        state = State.load(self.directory)
+        state = CephState.load(self.directory)
         return state if state is not None and state.made else None
 
     def placement(self, lake: str) -> Placement:
@@ -144,7 +144,7 @@ class Ceph:
         """Start one daemon and return when it serves; do nothing if it runs."""
         with self._changing():
             state = self._existing()
-            if configuration.known(name, state.daemons()) not in self._control.running():
+            if configuration.require_daemon(name, state.daemons()) not in self._control.running():
                 self._control.start([name], state.ports)
 
     def stop(self, name: str) -> bool:
@@ -160,20 +160,20 @@ class Ceph:
         return daemons.monitor(self.directory, timeout_seconds=timeout_seconds)
 
     def _end(self, name: str, *, kill: bool) -> bool:
-        configuration.known(name, self._existing().daemons())
+        configuration.require_daemon(name, self._existing().daemons())
         process = self._control.running().get(name)
         if process is not None:
             self._control.end([process], kill=kill)
         return process is not None
 
-    def _make(self, state: State, step: Step) -> None:
+    def _make(self, state: CephState, step: StepContext) -> None:
         layout = state.layout
         self.directory.mkdir(parents=True, exist_ok=True, mode=0o700)
         state.store(self.directory)
         with step("files") as notes:
             ids = bootstrap.make_files(self.directory, state)
             notes.append(f"{layout.osds} OSDs of {layout.osd_bytes >> 30} GiB, sparse")
-        first, working, gateways = configuration.stages(state.daemons())
+        first, working, gateways = configuration.start_stages(state.daemons())
         with step(configuration.describe(first)):
             self._control.start(first, state.ports)
         with contextlib.ExitStack() as connection:
@@ -198,17 +198,17 @@ class Ceph:
                 notes.append(lake.root)
         replace(state, made=True).store(self.directory)
 
-    def _resume(self, state: State, step: Step) -> None:
+    def _resume(self, state: CephState, step: StepContext) -> None:
         running = self._control.running()
         surplus = [process for name, process in running.items() if name not in state.daemons()]
         self._control.end(surplus)
-        for names in configuration.stages([name for name in state.daemons() if name not in running]):
+        for names in configuration.start_stages([name for name in state.daemons() if name not in running]):
             with step(configuration.describe(names)):
                 self._control.start(names, state.ports)
         # A running daemon may have been started by a command that was killed before the daemon served.
         self._control.await_serving(self._control.running(), state.ports)
 
-    def _with_free_ports(self, state: State) -> State:
+    def _with_free_ports(self, state: CephState) -> CephState:
         """The state with new ports in place of those that another program has taken meanwhile."""
         running = self._control.running()
         other, *others = free_ports(1 + len(state.ports.gateways))
@@ -227,16 +227,16 @@ class Ceph:
         state.store(self.directory)
         return state
 
-    def _remove(self, state: State) -> None:
+    def _remove(self, state: CephState) -> None:
         self._control.end(self._control.running().values())
         for directory in state.device_directories(self.directory).values():
             shutil.rmtree(directory, ignore_errors=True)
         shutil.rmtree(self.directory, ignore_errors=True)
 
-    def _register(self, state: State) -> list[Lake]:
+    def _register(self, state: CephState) -> list[Lake]:
         stored = CredentialsFile(self._home)
         if stored.get(LAKE) is None:
-            stored.put(LAKE, bootstrap.credentials_of_user(self.directory))
+            stored.put(LAKE, bootstrap.user_credentials(self.directory))
         lakes = Lakes(self._home)
         known, found = lakes.all(), [self._lake(state, name) for name in state.lakes()]
         for lake in found:
@@ -244,13 +244,13 @@ class Ceph:
                 lakes.add(lake)
         return found
 
-    def _lake(self, state: State, name: str) -> Lake:
+    def _lake(self, state: CephState, name: str) -> Lake:
         self._kind(state, name)
         endpoints = state.ports.endpoints()
         # No application sees the user's own credentials: each assumes the role, limited to its lake's bucket.
         return Lake(name, endpoints, name, f"file:{LAKE}", kind=KIND, sts=Sts(endpoints[0], bootstrap.ROLE_ARN))
 
-    def _kind(self, state: State, lake: str) -> str:
+    def _kind(self, state: CephState, lake: str) -> str:
         kinds = state.lakes()
         if lake not in kinds:
             raise NotFound(
@@ -260,7 +260,7 @@ class Ceph:
             )
         return kinds[lake]
 
-    def _existing(self) -> State:
+    def _existing(self) -> CephState:
         state = self.state()
         if state is None:
             raise NotFound(

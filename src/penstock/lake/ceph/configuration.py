@@ -183,7 +183,7 @@ class Daemon:
         return kind_of(self.name)
 
 
-def names(*, osds: int, gateways: int) -> list[str]:
+def daemon_names(*, osds: int, gateways: int) -> list[str]:
     """The daemons' names, each after those that it depends on."""
     return ["mon.a", "mgr.a", *(f"osd.{number}" for number in range(osds)), *(f"rgw.{n}" for n in range(gateways))]
 
@@ -213,7 +213,7 @@ def command(name: str) -> list[str]:
     return [_PROGRAMS[kind_of(name)], "--foreground", "--conf", CONFIGURATION, "--name", entity(name)]
 
 
-def name_in(arguments: Sequence[str]) -> str | None:
+def daemon_of_command(arguments: Sequence[str]) -> str | None:
     """The daemon with this command line, or None; the caller compares the working directory."""
     if len(arguments) < 6 or Path(arguments[0]).name not in _PROGRAMS.values():
         return None
@@ -221,7 +221,7 @@ def name_in(arguments: Sequence[str]) -> str | None:
     return name if _NAME.fullmatch(name) and list(arguments[1:6]) == command(name)[1:] else None
 
 
-def known(name: str, among: Collection[str]) -> str:
+def require_daemon(name: str, among: Collection[str]) -> str:
     """Return the name itself; raise `NotFound` if no such daemon exists."""
     if name not in among:
         raise NotFound(
@@ -232,7 +232,7 @@ def known(name: str, among: Collection[str]) -> str:
     return name
 
 
-def stages(missing: Collection[str]) -> list[list[str]]:
+def start_stages(missing: Collection[str]) -> list[list[str]]:
     """Group daemons into stages: a stage starts at once, and only when all earlier stages serve.
 
     OSDs fetch the map from the monitor, gateways need pools that answer; the manager only reports.
@@ -242,6 +242,6 @@ def stages(missing: Collection[str]) -> list[list[str]]:
     return [stage for stage in found if stage]
 
 
-def stopping(running: Collection[str]) -> list[list[str]]:
+def stop_stages(running: Collection[str]) -> list[list[str]]:
     """The stages in reverse, so that no daemon waits for one that is gone."""
-    return stages(running)[::-1]
+    return start_stages(running)[::-1]

@@ -191,7 +191,7 @@ class Control:
             if entry.name.isdigit():
                 with contextlib.suppress(OSError):  # the process ended, or belongs to another user
                     arguments = (entry / "cmdline").read_bytes().decode(errors="replace").rstrip("\0").split("\0")
-                    name = configuration.name_in(arguments)
+                    name = configuration.daemon_of_command(arguments)
                     if name and (process := process_in(self._directory, int(entry.name))):
                         found[name] = process
         return found
@@ -277,14 +277,14 @@ _PROGRAMS = {
 PACKAGES = tuple(_PROGRAMS)
 
 
-def missing() -> list[str]:
+def missing_packages() -> list[str]:
     """The packages that are not installed."""
     return [package for package, program in _PROGRAMS.items() if program_path(program) is None]
 
 
-def require() -> None:
+def require_packages() -> None:
     """Raise `MissingRequirement`, with a remedy, if a package is missing."""
-    if packages := missing():
+    if packages := missing_packages():
         raise MissingRequirement(
             "Ceph is not installed on this machine",
             why=f"there is no {', '.join(packages)}",
@@ -333,4 +333,4 @@ def install() -> None:
                 why=f"{' '.join(command)} ended with exit code {code}; its output is above",
                 fix="correct the errors it reports, then run penstock lake ceph install again",
             )
-    require()
+    require_packages()

@@ -15,7 +15,7 @@ from typing import Any
 
 from penstock.errors import Conflict, InvalidInput, StateError
 from penstock.home import read_json, write_json
-from penstock.lake.ceph.configuration import Ports, ceph_conf, names
+from penstock.lake.ceph.configuration import Ports, ceph_conf, daemon_names
 from penstock.processes import free_ports
 from penstock.units import GIB, MIB
 
@@ -241,7 +241,7 @@ _FILE = "state.json"
 
 
 @dataclass(frozen=True)
-class State:
+class CephState:
     """The recorded state of a home's Ceph cluster."""
 
     fsid: str
@@ -254,19 +254,19 @@ class State:
     """True once the creation completed; an incomplete cluster holds no data and is created again."""
 
     @staticmethod
-    def new(layout: Layout, quota_bytes: int | None) -> State:
+    def new(layout: Layout, quota_bytes: int | None) -> CephState:
         monitor, *gateways = free_ports(1 + layout.gateways)
         quotas = {kind: quota_bytes or layout.quota_bytes(placement) for kind, placement in layout.placements().items()}
         # The gateways read the AES-128 key as sixteen printable characters from a line of text.
-        return State(str(uuid.uuid4()), layout, Ports(monitor, tuple(gateways)), quotas, secrets.token_hex(8))
+        return CephState(str(uuid.uuid4()), layout, Ports(monitor, tuple(gateways)), quotas, secrets.token_hex(8))
 
     @staticmethod
-    def load(directory: Path) -> State | None:
+    def load(directory: Path) -> CephState | None:
         value = read_json(directory / _FILE)
         if value is None:
             return None
         try:
-            return State(
+            return CephState(
                 **{**value, "layout": Layout.from_json(value["layout"]), "ports": Ports.from_json(value["ports"])}
             )
         except (KeyError, TypeError, ValueError) as error:
@@ -281,7 +281,7 @@ class State:
         write_json(directory / _FILE, {**self.__dict__, "layout": layout, "ports": ports})
 
     def daemons(self) -> list[str]:
-        return names(osds=self.layout.osds, gateways=self.layout.gateways)
+        return daemon_names(osds=self.layout.osds, gateways=self.layout.gateways)
 
     def configuration(self) -> str:
         return ceph_conf(fsid=self.fsid, ports=self.ports, sts_key=self.sts_key)
@@ -299,7 +299,7 @@ class State:
         at_metadata = metadata / own if metadata else at_data
         return {device.name: at_data if device.name == "block" else at_metadata for device in self.layout.devices()}
 
-    def resumed(self, asked: Mapping[str, Any]) -> State:
+    def resumed(self, asked: Mapping[str, Any]) -> CephState:
         """The state with the requested number of gateways; raises `Conflict` if any other argument differs."""
         have = self.layout.arguments()
         differing = sorted(name for name, value in asked.items() if value != have[name] and name != "gateways")

@@ -13,7 +13,7 @@ from penstock import processes
 from penstock.errors import LakeError
 from penstock.lake.ceph.cluster import Ceph
 from penstock.lake.ceph.configuration import MONITOR, Daemon
-from penstock.lake.ceph.layout import State
+from penstock.lake.ceph.layout import CephState
 
 _SAMPLE_SECONDS = 0.5
 """The interval over which each daemon's processor time is sampled."""
@@ -42,7 +42,7 @@ class DaemonStatus:
 
 
 @dataclass(frozen=True)
-class Stored:
+class PlacementUsage:
     """The contents of one placement. `raw_factor` is its protection's overhead by design; `raw_bytes` is measured."""
 
     lake: str
@@ -56,7 +56,7 @@ class Stored:
 
 
 @dataclass(frozen=True)
-class Cluster:
+class ClusterHealth:
     """The cluster's state as the monitor reports it."""
 
     health: str
@@ -66,11 +66,11 @@ class Cluster:
     groups: Mapping[str, int]
     raw_bytes: int
     raw_used_bytes: int
-    stored: tuple[Stored, ...]
+    stored: tuple[PlacementUsage, ...]
 
 
 @dataclass(frozen=True)
-class Status:
+class CephStatus:
     """A cluster's status.
 
     `state` is `up`, `degraded` (some daemon does not serve, or the monitor does not answer) or `down`.
@@ -84,7 +84,7 @@ class Status:
     free_bytes: int
     """Free space of the file system in which the OSDs' sparse files grow."""
     daemons: tuple[DaemonStatus, ...]
-    cluster: Cluster | None
+    cluster: ClusterHealth | None
     silence: str
     """The reason why the monitor did not answer; empty if it did."""
 
@@ -93,7 +93,7 @@ class Status:
         return {**asdict(self), "directory": str(self.directory), "devices": devices}
 
 
-def look(ceph: Ceph) -> Status | None:
+def read_status(ceph: Ceph) -> CephStatus | None:
     """The cluster's status; None if there is no cluster.
 
     The call takes about a second, and up to five more if the monitor does not answer.
@@ -107,7 +107,7 @@ def look(ceph: Ceph) -> Status | None:
     if any(daemon.process for daemon in found if daemon.kind == MONITOR):
         try:
             with ceph.monitor() as monitor:
-                cluster, silence = cluster_of(state, *monitor.ask_all([{"prefix": "status"}, {"prefix": "df"}])), ""
+                cluster, silence = parse_cluster(state, *monitor.ask_all([{"prefix": "status"}, {"prefix": "df"}])), ""
         except LakeError as error:
             silence = error.why
     time.sleep(max(0.0, _SAMPLE_SECONDS - (time.monotonic() - began)))
@@ -117,8 +117,8 @@ def look(ceph: Ceph) -> Status | None:
         for daemon in found
     )
     devices = state.device_directories(ceph.directory)
-    return Status(
-        state=state_of(statuses, cluster),
+    return CephStatus(
+        state=overall_state(statuses, cluster),
         endpoints=state.ports.endpoints(),
         directory=ceph.directory,
         devices=devices,
@@ -129,7 +129,7 @@ def look(ceph: Ceph) -> Status | None:
     )
 
 
-def state_of(daemons: tuple[DaemonStatus, ...], cluster: Cluster | None) -> str:
+def overall_state(daemons: tuple[DaemonStatus, ...], cluster: ClusterHealth | None) -> str:
     if all(daemon.pid is None for daemon in daemons):
         return "down"
     return "up" if cluster and all(daemon.serves for daemon in daemons) else "degraded"
@@ -156,12 +156,12 @@ def daemon_status(
     )
 
 
-def cluster_of(state: State, status: Mapping[str, Any], usage: Mapping[str, Any]) -> Cluster:
+def parse_cluster(state: CephState, status: Mapping[str, Any], usage: Mapping[str, Any]) -> ClusterHealth:
     """Parse the monitor's answers to `status` and `df`."""
     pools = {pool["name"]: pool["stats"] for pool in usage["pools"]}
     placements = state.layout.placements()
     stored = tuple(
-        Stored(
+        PlacementUsage(
             lake=name,
             placement=placements[kind].name,
             protection=placements[kind].protection,
@@ -174,7 +174,7 @@ def cluster_of(state: State, status: Mapping[str, Any], usage: Mapping[str, Any]
         for name, kind in state.lakes().items()
     )
     checks = status["health"]["checks"].values()
-    return Cluster(
+    return ClusterHealth(
         health=status["health"]["status"],
         findings=tuple(check["summary"]["message"] for check in checks),
         osds_up=status["osdmap"]["num_up_osds"],

@@ -23,29 +23,21 @@ from penstock.lake.hdfs.layout import (
     FILE,
     NAMENODE,
     Action,
-    Asked,
+    HdfsState,
     Ports,
-    Seen,
     Shape,
-    State,
-    Step,
-    checked_name,
+    ShapeRequest,
+    StartupState,
+    StartupStep,
+    is_serving,
     next_step,
-    serves,
-    shaped,
+    resolve_shape,
+    validate_name,
 )
 from penstock.lake.hdfs.webhdfs import user_name
 from penstock.lake.model import NO_CREDENTIALS, HdfsClient, Lake
 from penstock.lake.registry import Lakes
-from penstock.processes import (
-    ProcessId,
-    end_process,
-    last_lines,
-    listening_ports,
-    processes_in,
-    start_daemon,
-    tail,
-)
+from penstock.processes import ProcessId, end_process, last_lines, listening_ports, processes_in, start_daemon, tail
 from penstock.runtime.jvm import find_java
 
 KIND = "hdfs"
@@ -57,7 +49,7 @@ _POLL_SECONDS = 0.2
 _GRACE_SECONDS = 10.0
 _LOG_LINES = 6
 
-Telling = Callable[[str], None]
+ProgressCallback = Callable[[str], None]
 
 
 def _ignore(_: str) -> None: ...
@@ -69,9 +61,9 @@ class HdfsCluster:
     def __init__(self, home: Home, name: str = USUAL_NAME) -> None:
         """Raises `InvalidInput` if the name cannot be that of a name service."""
         self._home = home
-        self.name = checked_name(name)
+        self.name = validate_name(name)
         self.directory = home.lake / KIND / name
-        self._state = State(self.directory)
+        self._state = HdfsState(self.directory)
         self._formatted = self.directory / "formatted"
 
     def ensure(self) -> Lake:
@@ -80,11 +72,11 @@ class HdfsCluster:
         A DataNode that is not needed for that stays down until the next `up`.
         """
         shape, lake = self.shape(), self._registered()
-        if shape and lake and serves(shape, self.daemons()):
+        if shape and lake and is_serving(shape, self.daemons()):
             return lake
         return self.up()
 
-    def up(self, asked: Asked | None = None, progress: Telling = _ignore) -> Lake:
+    def up(self, asked: ShapeRequest | None = None, progress: ProgressCallback = _ignore) -> Lake:
         """Start all daemons that do not run, formatting on the first call, and register the lake.
 
         Returns when the lake accepts writes. Safe to call again after a kill at any moment: existing data stays. Raises
@@ -93,7 +85,7 @@ class HdfsCluster:
         """
         with self._changing():
             self._check_name()
-            shape = shaped(self.shape(), asked or Asked(), running=bool(self.daemons()))
+            shape = resolve_shape(self.shape(), asked or ShapeRequest(), running=bool(self.daemons()))
             jars = servers.class_path(self._home, progress)
             ports = self._state.keep(shape, self.daemons())
             self._start_all(shape, ports, jars, progress)
@@ -120,21 +112,21 @@ class HdfsCluster:
         found = {name: processes_in(self.directory / name) for name in shape.daemons()} if shape else {}
         return {name: running[0] for name, running in found.items() if running}
 
-    def status(self) -> servers.Status:
+    def status(self) -> servers.HdfsStatus:
         """The status, without starting a daemon; raises `NotFound` if there is no such HDFS."""
         shape, ports = self.shape(), self.ports()
         if shape is None:
             raise _no_such(self.name)
         running = self.daemons()
         health = servers.health(ports[NAMENODE]) if NAMENODE in running else None
-        return servers.Status(
+        return servers.HdfsStatus(
             name=self.name,
             root=self._lake(shape, ports).root,
             shape=shape,
             ready=health is not None and health.live > 0 and not health.safe_mode,
             web=f"http://127.0.0.1:{ports[NAMENODE].http}",
             health=health,
-            daemons=servers.watched(shape.daemons(), running),
+            daemons=servers.daemon_usage(shape.daemons(), running),
             directory=str(self.directory),
         )
 
@@ -146,7 +138,9 @@ class HdfsCluster:
         """The ports of each daemon, now or when it last ran."""
         return self._state.ports()
 
-    def _start_all(self, shape: Shape, ports: Mapping[str, Ports], jars: tuple[Path, ...], progress: Telling) -> None:
+    def _start_all(
+        self, shape: Shape, ports: Mapping[str, Ports], jars: tuple[Path, ...], progress: ProgressCallback
+    ) -> None:
         started: set[str] = set()
         deadline = time.monotonic() + _READY_SECONDS
         # Blocks that are lost for good must not delay the start for ever; the status reports them.
@@ -172,10 +166,10 @@ class HdfsCluster:
                 progress(step.reason)
                 time.sleep(_POLL_SECONDS)
 
-    def _observe(self, ports: Mapping[str, Ports], started: set[str]) -> Seen:
+    def _observe(self, ports: Mapping[str, Ports], started: set[str]) -> StartupState:
         running = self.daemons()
         health = servers.health(ports[NAMENODE]) if NAMENODE in running else None
-        return Seen(
+        return StartupState(
             formatted=self._formatted.exists(),
             running=frozenset(running),
             started=frozenset(started),
@@ -270,7 +264,7 @@ class HdfsCluster:
             wait_seconds=2 * _READY_SECONDS,
         )
 
-    def _stuck(self, step: Step) -> LakeError:
+    def _stuck(self, step: StartupStep) -> LakeError:
         culprit = step.daemons[0] if step.daemons else NAMENODE
         place = self.directory / culprit
         problem = "ended" if step.daemons else f"are not ready after {_READY_SECONDS:.0f} s: {step.reason}"

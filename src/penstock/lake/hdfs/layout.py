@@ -24,7 +24,7 @@ _NAME = re.compile(r"[a-z][a-z0-9-]{1,30}[a-z0-9]")
 _ADDRESS = re.compile(r"[A-Za-z0-9][A-Za-z0-9.-]*:[0-9]{1,5}")
 
 
-def checked_name(name: str) -> str:
+def validate_name(name: str) -> str:
     """Return the name; raise `InvalidInput` if it cannot be that of a name service."""
     if not _NAME.fullmatch(name):
         raise InvalidInput(
@@ -35,7 +35,7 @@ def checked_name(name: str) -> str:
     return name
 
 
-def checked_namenode(address: str) -> str:
+def validate_namenode(address: str) -> str:
     """Return the address; raise `InvalidInput` if it is not a host and a port."""
     if not _ADDRESS.fullmatch(address):
         raise InvalidInput(
@@ -65,7 +65,7 @@ class Shape:
 
 
 @dataclass(frozen=True)
-class Asked:
+class ShapeRequest:
     """The shape that a user requests; None keeps the present or default value."""
 
     datanodes: int | None = None
@@ -73,7 +73,7 @@ class Asked:
     remote: bool | None = None
 
 
-def shaped(before: Shape | None, asked: Asked, *, running: bool) -> Shape:
+def resolve_shape(before: Shape | None, asked: ShapeRequest, *, running: bool) -> Shape:
     """Apply a request to the shape `before`, which is that of the formatted or last changed HDFS.
 
     DataNodes can be added, and a new replication applies to later writes. Raises `InvalidInput` for an impossible
@@ -115,7 +115,7 @@ def shaped(before: Shape | None, asked: Asked, *, running: bool) -> Shape:
     return wanted
 
 
-def serves(shape: Shape, running: Collection[str]) -> bool:
+def is_serving(shape: Shape, running: Collection[str]) -> bool:
     """Report whether the NameNode runs and, at the present replication, a DataNode with each block does.
 
     The latter holds while fewer DataNodes are missing than a block has copies.
@@ -148,7 +148,7 @@ class Action(enum.Enum):
 
 
 @dataclass(frozen=True)
-class Step:
+class StartupStep:
     """The next step of a start.
 
     `daemons` are those to start or those that failed; `reason` says why the command waits.
@@ -160,7 +160,7 @@ class Step:
 
 
 @dataclass(frozen=True)
-class Seen:
+class StartupState:
     """The observed state of an HDFS while a command starts it."""
 
     formatted: bool
@@ -176,21 +176,21 @@ class Seen:
     """The number of blocks that no DataNode has reported and that may still be reported."""
 
 
-def next_step(shape: Shape, seen: Seen) -> Step:
+def next_step(shape: Shape, seen: StartupState) -> StartupStep:
     """Return the next step towards a running HDFS. A daemon that ended after its start is not started again."""
     if not seen.formatted:
-        return Step(Action.FORMAT)
+        return StartupStep(Action.FORMAT)
     missing = [name for name in shape.daemons() if name not in seen.running]
     if gone := tuple(name for name in missing if name in seen.started):
-        return Step(Action.FAILED, gone)
+        return StartupStep(Action.FAILED, gone)
     if missing:
-        return Step(Action.START, tuple(missing))
+        return StartupStep(Action.START, tuple(missing))
     if reason := _unready(shape, seen):
-        return Step(Action.WAIT, reason=reason)
-    return Step(Action.READY)
+        return StartupStep(Action.WAIT, reason=reason)
+    return StartupStep(Action.READY)
 
 
-def _unready(shape: Shape, seen: Seen) -> str:
+def _unready(shape: Shape, seen: StartupState) -> str:
     """The reason why the HDFS is not ready; empty if it is."""
     if seen.live is None:
         return "the NameNode does not answer yet"
@@ -351,7 +351,7 @@ _NAMENODE_PORTS = ("rpc", "http")
 _DATANODE_PORTS = ("rpc", "http", "data")
 
 
-class State:
+class HdfsState:
     """The state file of an HDFS: its shape and its daemons' ports."""
 
     def __init__(self, directory: Path) -> None:

@@ -95,12 +95,12 @@ def _cached(home: Home, artifact: Artifact, progress: Callable[[str], None]) -> 
         home.create()
         with tempfile.TemporaryDirectory(prefix="fetched-", dir=home.cache) as name:
             fetched = _fetch(artifact, Path(name))
-            require_released(artifact, fetched.read_bytes())
+            verify_checksum(artifact, fetched.read_bytes())
             fetched.replace(place)
     return place
 
 
-def require_released(artifact: Artifact, content: bytes) -> None:
+def verify_checksum(artifact: Artifact, content: bytes) -> None:
     """Raise `MissingRequirement` if the content is not the artifact that was released."""
     found = hashlib.sha256(content).hexdigest()
     if found != artifact.sha256:
@@ -172,7 +172,7 @@ class Health:
 
 
 @dataclass(frozen=True)
-class Daemon:
+class DaemonUsage:
     """A daemon's resource use; `core_seconds` counts from its start."""
 
     name: str
@@ -182,7 +182,7 @@ class Daemon:
 
 
 @dataclass(frozen=True)
-class Status:
+class HdfsStatus:
     """The status of an HDFS; `health` is None if the NameNode does not answer."""
 
     name: str
@@ -191,7 +191,7 @@ class Status:
     ready: bool
     web: str
     health: Health | None
-    daemons: tuple[Daemon, ...]
+    daemons: tuple[DaemonUsage, ...]
     directory: str
 
     def as_json(self) -> dict[str, Any]:
@@ -202,10 +202,10 @@ def health(namenode: Ports) -> Health | None:
     """The NameNode's health; None if it does not answer (yet)."""
     system = _bean(namenode.http, "Hadoop:service=NameNode,name=FSNamesystemState")
     blocks = _bean(namenode.http, "Hadoop:service=NameNode,name=FSNamesystem")
-    return None if system is None or blocks is None else judged(system, blocks)
+    return None if system is None or blocks is None else parse_health(system, blocks)
 
 
-def judged(system: Mapping[str, Any], blocks: Mapping[str, Any]) -> Health:
+def parse_health(system: Mapping[str, Any], blocks: Mapping[str, Any]) -> Health:
     """Parse two of the NameNode's beans, `FSNamesystemState` and `FSNamesystem`. Pure."""
     return Health(
         live=int(system["NumLiveDataNodes"]),
@@ -229,16 +229,16 @@ def local_reads(datanode: Ports) -> tuple[int, int] | None:
     return None if activity is None else (int(activity["BlocksGetLocalPathInfo"]), int(activity["BytesRead"]))
 
 
-def watched(names: Iterable[str], running: Mapping[str, ProcessId]) -> tuple[Daemon, ...]:
+def daemon_usage(names: Iterable[str], running: Mapping[str, ProcessId]) -> tuple[DaemonUsage, ...]:
     """The named daemons with their resource use."""
     counters = {process.pid: process for process in processes.processes()}
 
-    def usage(name: str) -> Daemon:
+    def usage(name: str) -> DaemonUsage:
         process = running.get(name)
         known = counters.get(process.pid) if process else None
         if known is None:
-            return Daemon(name, None)
-        return Daemon(name, known.pid, processes.memory_bytes([known]), round(processes.core_seconds([known]), 2))
+            return DaemonUsage(name, None)
+        return DaemonUsage(name, known.pid, processes.memory_bytes([known]), round(processes.core_seconds([known]), 2))
 
     return tuple(map(usage, names))
 

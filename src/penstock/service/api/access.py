@@ -11,21 +11,21 @@ from pydantic import BaseModel, Field
 from penstock.engine.repository.applications import now
 from penstock.engine.tokens import Scope, grants, widest
 from penstock.service import responses
-from penstock.service.auth import LASTS, Administrator, Reader
-from penstock.service.context import ServiceOf
+from penstock.service.auth import GRANT_LIFETIME, Administrator, Reader
+from penstock.service.context import CurrentService
 from penstock.service.requests import TokenBody
 
 tokens_router = APIRouter(prefix="/v1/tokens", tags=["tokens"])
 
 
 @tokens_router.get("", summary="All tokens, without their secrets")
-def listing(service: ServiceOf, caller: Administrator) -> responses.Tokens:
+def listing(service: CurrentService, caller: Administrator) -> responses.Tokens:
     caller.require(Scope.ADMINISTER)
     return responses.Tokens(items=[responses.token(token) for token in service.tokens.list()])
 
 
 @tokens_router.post("", status_code=201, summary="Create a token")
-def create(body: TokenBody, service: ServiceOf, caller: Administrator) -> responses.NewToken:
+def create(body: TokenBody, service: CurrentService, caller: Administrator) -> responses.NewToken:
     """The response's `token` is shown only this once; the service stores a hash."""
     caller.require(Scope.ADMINISTER)
     expires_at = None if body.expires_in is None else now() + timedelta(seconds=body.expires_in)
@@ -34,7 +34,7 @@ def create(body: TokenBody, service: ServiceOf, caller: Administrator) -> respon
 
 
 @tokens_router.post("/{token_id}/rotate", summary="Replace a token's secret")
-def rotate(token_id: str, service: ServiceOf, caller: Administrator) -> responses.NewToken:
+def rotate(token_id: str, service: CurrentService, caller: Administrator) -> responses.NewToken:
     """The old secret is invalid at once; name, scopes, instances and expiry stay."""
     caller.require(Scope.ADMINISTER)
     token, text = service.tokens.rotate(token_id)
@@ -42,7 +42,7 @@ def rotate(token_id: str, service: ServiceOf, caller: Administrator) -> response
 
 
 @tokens_router.delete("/{token_id}", status_code=204, summary="Revoke a token")
-def revoke(token_id: str, service: ServiceOf, caller: Administrator) -> None:
+def revoke(token_id: str, service: CurrentService, caller: Administrator) -> None:
     caller.require(Scope.ADMINISTER)
     service.tokens.revoke(token_id)
 
@@ -52,7 +52,7 @@ audit_router = APIRouter(prefix="/v1/audit", tags=["audit"])
 
 @audit_router.get("", summary="The audit log, newest first")
 def page(
-    service: ServiceOf,
+    service: CurrentService,
     caller: Administrator,
     limit: Annotated[int, Query(ge=1, le=500)] = 100,
     page: Annotated[int | None, Query(ge=1, lt=1 << 62, description="`next` of the previous page.")] = None,
@@ -70,14 +70,14 @@ class PageBody(BaseModel):
 
 
 @browser_access_router.post("", status_code=204, summary="Let this browser open one page by address")
-def grant(body: PageBody, request: Request, service: ServiceOf, caller: Reader) -> Response:
+def grant(body: PageBody, request: Request, service: CurrentService, caller: Reader) -> Response:
     """Sets a cookie for that path alone. It is valid for an hour, for reading, with the caller's own rights."""
     granted = service.browser_grants.grant(caller, body.path)
     answer = Response(status_code=204, headers={"Cache-Control": "no-store"})
     answer.set_cookie(
         granted.cookie,
         granted.secret,
-        max_age=int(LASTS.total_seconds()),
+        max_age=int(GRANT_LIFETIME.total_seconds()),
         path=request.scope.get("root_path", "") + granted.path,
         secure=request.url.scheme == "https",
         httponly=True,

@@ -15,7 +15,7 @@ from typing import Annotated
 from anyio import to_thread
 from fastapi import APIRouter, Header, Query, Response
 
-from penstock.clusters.settings import BUILT_IN
+from penstock.clusters.settings import SPARK_INTERNAL
 from penstock.engine import artifacts
 from penstock.engine.engine import OnWarning
 from penstock.engine.interactive import connect_server, sessions
@@ -26,10 +26,10 @@ from penstock.lake.registry import Lakes
 from penstock.model import Application, ApplicationSpec, State
 from penstock.service import guards, responses
 from penstock.service.auth import Reader, Submitter
-from penstock.service.context import Service, ServiceOf
+from penstock.service.context import CurrentService, Service
 from penstock.service.requests import ApplicationBody, Name
 
-_OUR_OWN = frozenset({BUILT_IN, connect_server.__file__})
+_OUR_OWN = frozenset({SPARK_INTERNAL, connect_server.__file__})
 """Penstock's own programs, which exist on every machine of the service."""
 
 _LAKE = "s3a://"
@@ -94,7 +94,7 @@ def submit(
     caller.require(Scope.SUBMIT, spec.instance)
     require_allowed(spec)
     application = service.engine.enqueue(spec, on_warning)
-    guards.note(application_id=application.id)
+    guards.note_application(application_id=application.id)
     return application
 
 
@@ -151,7 +151,7 @@ Before = Annotated[datetime | None, Query(description="Exclusive.")]
 
 @router.post("", status_code=202, summary="Submit an application", responses={202: {"model": responses.Submitted}})
 def create(
-    body: ApplicationBody, service: ServiceOf, caller: Submitter, idempotency_key: IdempotencyKey = None
+    body: ApplicationBody, service: CurrentService, caller: Submitter, idempotency_key: IdempotencyKey = None
 ) -> Response:
     """The application starts by itself when there is room; `warnings` are of settings that are probably mistakes."""
     spec = body.spec(service.engine.usual_size(), idempotency_key=checked_key(idempotency_key))
@@ -170,7 +170,7 @@ def create(
 @router.get("", summary="List applications, page by page")
 def page(
     *,
-    service: ServiceOf,
+    service: CurrentService,
     caller: Reader,
     state: Annotated[list[State] | None, Query(description="One of these states.")] = None,
     tag: Annotated[list[Name] | None, Query(description="All of these tags.")] = None,
@@ -212,13 +212,13 @@ def page(
 
 
 @router.get("/{application_id}", summary="One application")
-def show(application_id: str, service: ServiceOf, caller: Reader) -> responses.ApplicationResponse:
+def show(application_id: str, service: CurrentService, caller: Reader) -> responses.ApplicationResponse:
     """`application_id` may also be a unique beginning of an id, or `last`."""
     return responses.application(service, visible(service, caller, application_id))
 
 
 @router.get("/{application_id}/events", summary="Its events, oldest first")
-def events(application_id: str, service: ServiceOf, caller: Reader) -> responses.History:
+def events(application_id: str, service: CurrentService, caller: Reader) -> responses.History:
     found = visible(service, caller, application_id)
     redact = service.paths.redact_json
     return responses.History.model_validate(
@@ -231,19 +231,19 @@ def events(application_id: str, service: ServiceOf, caller: Reader) -> responses
 
 
 @router.get("/{application_id}/deliveries", summary="The notifications of its webhooks, sent and due")
-def deliveries(application_id: str, service: ServiceOf, caller: Reader) -> responses.Deliveries:
+def deliveries(application_id: str, service: CurrentService, caller: Reader) -> responses.Deliveries:
     found = visible(service, caller, application_id)
     return responses.Deliveries.model_validate({"items": service.engine.applications.deliveries(found.id)})
 
 
 @router.get("/{application_id}/metrics", summary="Its progress while it runs, its summary and cost once it has ended")
-def metrics(application_id: str, service: ServiceOf, caller: Reader) -> responses.Metrics:
+def metrics(application_id: str, service: CurrentService, caller: Reader) -> responses.Metrics:
     shown = responses.application(service, visible(service, caller, application_id))
     return responses.Metrics.model_validate(shown)
 
 
 @router.post("/{application_id}/stop", status_code=202, summary="Stop it")
-def stop(application_id: str, service: ServiceOf, caller: Submitter) -> responses.ApplicationResponse:
+def stop(application_id: str, service: CurrentService, caller: Submitter) -> responses.ApplicationResponse:
     """Returns at once. Repeated requests are allowed; they change nothing once the application has ended."""
     found = visible(service, caller, application_id, Scope.SUBMIT)
     return responses.application(service, service.engine.request_stop(found.id))
@@ -251,7 +251,7 @@ def stop(application_id: str, service: ServiceOf, caller: Submitter) -> response
 
 @router.post("/{application_id}/rerun", status_code=202, summary="Submit it again, as a new application")
 def rerun(
-    application_id: str, service: ServiceOf, caller: Submitter, idempotency_key: IdempotencyKey = None
+    application_id: str, service: CurrentService, caller: Submitter, idempotency_key: IdempotencyKey = None
 ) -> responses.ApplicationResponse:
     found = visible(service, caller, application_id, Scope.SUBMIT)
     again = replace(found.spec, idempotency_key=checked_key(idempotency_key))
@@ -261,7 +261,7 @@ def rerun(
 @router.get("/{application_id}/wait", summary="Wait for its end")
 async def wait(
     application_id: str,
-    service: ServiceOf,
+    service: CurrentService,
     caller: Reader,
     timeout: Annotated[float, Query(ge=0, le=_MOST_WAIT_SECONDS, description="Seconds.")] = 60.0,
 ) -> responses.ApplicationResponse:
@@ -287,7 +287,7 @@ statements_router = APIRouter(prefix="/v1/applications/{application_id}", tags=[
 
 
 @statements_router.get("/results", summary="The results of its SQL statements")
-def results(application_id: str, service: ServiceOf, caller: Reader) -> responses.Results:
+def results(application_id: str, service: CurrentService, caller: Reader) -> responses.Results:
     """An item per started statement, in order: `statement`, and `columns`, `rows` and `truncated`, or `error`."""
     found = visible(service, caller, application_id)
     try:
@@ -298,7 +298,7 @@ def results(application_id: str, service: ServiceOf, caller: Reader) -> response
 
 
 @statements_router.get("/statements", summary="The SQL statements it ran")
-def text(application_id: str, service: ServiceOf, caller: Reader) -> responses.Statements:
+def text(application_id: str, service: CurrentService, caller: Reader) -> responses.Statements:
     found = visible(service, caller, application_id)
     statements = _read(service, found, "--statements-file", below=artifacts.UPLOADS)
     return responses.Statements(statements=statements.decode())

@@ -20,15 +20,15 @@ from penstock.engine import artifacts
 from penstock.engine.artifacts import checked_name
 from penstock.engine.repository.applications import now
 from penstock.errors import InvalidInput, NotFound
-from penstock.lake.model import is_of_attempt, of_attempt
+from penstock.lake.model import attempt_prefix, belongs_to_attempt
 from penstock.model import Application
 from penstock.service import responses
 from penstock.service.api.applications import require_lake, visible
 from penstock.service.auth import Reader, Submitter
-from penstock.service.context import Service, ServiceOf
+from penstock.service.context import CurrentService, Service
 from penstock.service.guards import while_valid
 from penstock.service.requests import Name
-from penstock.service.streaming import MOST_LINES, PIECE_BYTES, last_lines
+from penstock.service.streaming import MOST_TAIL_LINES, PIECE_BYTES, last_lines
 
 router = APIRouter(prefix="/v1/applications/{application_id}/logs", tags=["logs"])
 
@@ -42,7 +42,7 @@ _SCAN_BYTES = 1 << 20
 
 
 @router.get("", summary="Its logs and their lengths")
-def names(application_id: str, service: ServiceOf, caller: Reader) -> responses.Logs:
+def names(application_id: str, service: CurrentService, caller: Reader) -> responses.Logs:
     found = visible(service, caller, application_id)
     stored = service.engine.artifacts.sizes(found.id)
     names = sorted(stored) if found.state.final else sorted(_usual(found) | stored.keys())
@@ -59,11 +59,11 @@ async def read(
     *,
     application_id: str,
     name: Annotated[str, InPath(description="driver.log, driver.out, driver.err, executor-1.log, …")],
-    service: ServiceOf,
+    service: CurrentService,
     caller: Reader,
     start: Annotated[int, Query(ge=0, le=1 << 53, description="The first byte.")] = 0,
     tail: Annotated[
-        int | None, Query(ge=0, le=MOST_LINES, description="The number of last lines to begin with.")
+        int | None, Query(ge=0, le=MOST_TAIL_LINES, description="The number of last lines to begin with.")
     ] = None,
     follow: Annotated[bool, Query(description="Stream until the application, or this attempt, has ended.")] = False,
     attempt: Annotated[int | None, Query(ge=1, le=1000, description="The present attempt by default.")] = None,
@@ -75,7 +75,7 @@ async def read(
     attempt ends and another one follows, its log begins at byte 0 of `attempt` plus one.
     """
     found: Application = await to_thread.run_sync(visible, service, caller, application_id)
-    number = None if is_of_attempt(checked_name(name)) else _attempt(found, attempt)
+    number = None if belongs_to_attempt(checked_name(name)) else _attempt(found, attempt)
     read_piece = partial(service.engine.artifacts.piece, found.id, name, attempt=number)
     begun = b""
     if tail is not None:
@@ -104,7 +104,7 @@ async def read(
 def _size(service: Service, application: Application, name: str, attempt: int | None) -> int:
     """Return the log's present length; 0 where it is unknown."""
     stored = service.engine.artifacts.sizes(application.id)
-    place = of_attempt(attempt) if attempt is not None and attempt < application.attempt else ""
+    place = attempt_prefix(attempt) if attempt is not None and attempt < application.attempt else ""
     return stored.get(place + name, 0)
 
 
@@ -137,7 +137,7 @@ LakeName = Annotated[Name | None, Query(description="The lake; the default lake 
 
 @files_router.get("/{digest}/{name}", summary="The address of an uploaded file")
 def find(
-    digest: Digest, name: FileName, service: ServiceOf, caller: Submitter, lake: LakeName = None
+    digest: Digest, name: FileName, service: CurrentService, caller: Submitter, lake: LakeName = None
 ) -> responses.Uploaded:
     require_lake(service, caller, lake)
     key = artifacts.upload_key(service.engine.uploads, digest, name)
@@ -161,7 +161,13 @@ def find(
     },
 )
 async def upload(
-    digest: Digest, name: FileName, request: Request, *, service: ServiceOf, caller: Submitter, lake: LakeName = None
+    digest: Digest,
+    name: FileName,
+    request: Request,
+    *,
+    service: CurrentService,
+    caller: Submitter,
+    lake: LakeName = None,
 ) -> responses.Uploaded:
     """Returns its `address` for use in a submission. A repeated upload changes nothing.
 

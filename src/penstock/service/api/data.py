@@ -28,7 +28,7 @@ from penstock.lake.registry import EMBEDDED, Lakes
 from penstock.profiles import workloads
 from penstock.service import responses
 from penstock.service.auth import Reader
-from penstock.service.context import Service, ServiceOf
+from penstock.service.context import CurrentService, Service
 
 MOST_ROWS = 1000
 _MOST_OBJECTS = 1000
@@ -39,7 +39,7 @@ Open = Callable[[str], tuple[Lake, ObjectStore]]
 """Returns the lake of a location, and a client of it."""
 
 
-def of(table: Table, open_lake: Open, *, rows: int) -> responses.Preview:
+def read_preview(table: Table, open_lake: Open, *, rows: int) -> responses.Preview:
     """Return the columns and at most `rows` rows of one of the table's objects.
 
     Raises `InvalidInput` for a table that is not Parquet, or has no object small enough.
@@ -69,7 +69,7 @@ def of(table: Table, open_lake: Open, *, rows: int) -> responses.Preview:
     return responses.Preview(columns=columns, rows=shown, truncated=more or len(read) > rows)
 
 
-def opener(engine: Engine, home: Home) -> Open:
+def lake_opener(engine: Engine, home: Home) -> Open:
     def open_lake(location: str) -> tuple[Lake, ObjectStore]:
         bucket = location.removeprefix("s3a://").partition("/")[0]
         named = next((lake.name for lake in Lakes(home).shared() if lake.bucket == bucket), None)
@@ -134,7 +134,7 @@ TableName = Annotated[str, InPath(max_length=300, description="DATABASE.TABLE")]
 
 @router.get("/tables", summary="The catalog's tables")
 def tables(
-    service: ServiceOf,
+    service: CurrentService,
     _: Reader,
     pattern: Annotated[str | None, Query(max_length=300, description="A shell pattern for DATABASE.TABLE.")] = None,
 ) -> responses.Tables:
@@ -142,24 +142,24 @@ def tables(
 
 
 @router.get("/tables/{name}", summary="One table: its columns and statistics")
-def table(name: TableName, service: ServiceOf, _: Reader) -> responses.Table:
+def table(name: TableName, service: CurrentService, _: Reader) -> responses.Table:
     return responses.Table.model_validate(_metastore(service).table(name))
 
 
 @router.get("/tables/{name}/preview", summary="Some rows of a table")
 def preview_of(
     name: TableName,
-    service: ServiceOf,
+    service: CurrentService,
     _: Reader,
     rows: Annotated[int, Query(ge=1, le=MOST_ROWS)] = 50,
 ) -> responses.Preview:
     """Arbitrary rows of one of its objects, in no order, read without a cluster."""
     found = _metastore(service).table(name)
-    return of(found, opener(service.engine, service.home), rows=rows)
+    return read_preview(found, lake_opener(service.engine, service.home), rows=rows)
 
 
 @router.get("/lakes", summary="The object stores")
-def lakes(service: ServiceOf, caller: Reader) -> responses.Lakes:
+def lakes(service: CurrentService, caller: Reader) -> responses.Lakes:
     """Lakes made from keys in a request body are listed only to readers of the queue that they belong to."""
     registered = Lakes(service.home)
     default, ours = registered.default(), stores.stores(service.home)
@@ -184,12 +184,14 @@ def lakes(service: ServiceOf, caller: Reader) -> responses.Lakes:
 @router.get("/profiles", summary="The workload profiles")
 def profiles(_: Reader) -> responses.Profiles:
     return responses.Profiles(
-        items=[responses.Profile(name=name, summary=workloads.summary_of(name)) for name in workloads.names()]
+        items=[
+            responses.Profile(name=name, summary=workloads.profile_summary(name)) for name in workloads.profile_names()
+        ]
     )
 
 
 @router.get("/cache", summary="The page cache of this machine, and the hit rates of the last applications")
-def cache(service: ServiceOf, _: Reader) -> responses.Cache:
+def cache(service: CurrentService, _: Reader) -> responses.Cache:
     return responses.Cache.model_validate(installation.status(service.home))
 
 

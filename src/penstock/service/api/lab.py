@@ -9,7 +9,7 @@ from fastapi.responses import HTMLResponse
 
 from penstock.service import responses
 from penstock.service.auth import Reader
-from penstock.service.context import ServiceOf
+from penstock.service.context import CurrentService
 
 router = APIRouter(prefix="/v1/lab/reports", tags=["lab"])
 
@@ -21,13 +21,13 @@ _CSP = (
 
 
 @router.get("", summary="The lab's runs, newest first")
-def listing(service: ServiceOf, _: Reader) -> responses.Runs:
+def listing(service: CurrentService, _: Reader) -> responses.Runs:
     return responses.Runs.model_validate({"items": service.reports.listed()})
 
 
 @router.get("/{run_id}", summary="A run's report", response_class=HTMLResponse)
 def report(
-    run_id: Annotated[str, Path(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,200}$")], service: ServiceOf, _: Reader
+    run_id: Annotated[str, Path(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,200}$")], service: CurrentService, _: Reader
 ) -> HTMLResponse:
     """One HTML page that loads nothing else."""
     return HTMLResponse(service.reports.page(run_id), headers={"Content-Security-Policy": _CSP})

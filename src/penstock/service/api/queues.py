@@ -12,7 +12,7 @@ from penstock.engine.webhooks import shown_secret
 from penstock.errors import NotFound
 from penstock.service import responses
 from penstock.service.auth import Administrator, Reader, Submitter
-from penstock.service.context import Service, ServiceOf
+from penstock.service.context import CurrentService, Service
 from penstock.service.requests import InstanceBody
 
 router = APIRouter(prefix="/v1", tags=["instances"])
@@ -21,7 +21,7 @@ InstanceName = Annotated[str, Path(max_length=63, description="The instance.")]
 
 
 @router.get("/instances", summary="The instances, with their quotas and present use")
-def listing(service: ServiceOf, caller: Reader) -> responses.Instances:
+def listing(service: CurrentService, caller: Reader) -> responses.Instances:
     uses = service.engine.queues.usage()
     found = [instance for instance in service.engine.queues.instances() if caller.sees(instance.name)]
     return responses.Instances(
@@ -30,12 +30,12 @@ def listing(service: ServiceOf, caller: Reader) -> responses.Instances:
 
 
 @router.get("/instances/{name}", summary="One instance")
-def show(name: InstanceName, service: ServiceOf, caller: Reader) -> responses.Instance:
+def show(name: InstanceName, service: CurrentService, caller: Reader) -> responses.Instance:
     return _with_use(service, _visible(service, caller, name))
 
 
 @router.put("/instances/{name}", summary="Create an instance, or change its weight and quotas")
-def put(name: InstanceName, body: InstanceBody, service: ServiceOf, caller: Administrator) -> responses.Instance:
+def put(name: InstanceName, body: InstanceBody, service: CurrentService, caller: Administrator) -> responses.Instance:
     """Running applications continue, also under a smaller quota."""
     caller.require(Scope.ADMINISTER)
     changed = Instance(name, body.weight, Quota(**body.quota.model_dump()))
@@ -43,14 +43,14 @@ def put(name: InstanceName, body: InstanceBody, service: ServiceOf, caller: Admi
 
 
 @router.delete("/instances/{name}", status_code=204, summary="Remove an instance")
-def delete(name: InstanceName, service: ServiceOf, caller: Administrator) -> None:
+def delete(name: InstanceName, service: CurrentService, caller: Administrator) -> None:
     """Refused while the instance has applications that have not ended; ended ones stay listed."""
     caller.require(Scope.ADMINISTER)
     service.engine.queues.delete(name)
 
 
 @router.get("/instances/{name}/webhook-key", summary="The secret that signs an instance's webhooks")
-def webhook_key(name: InstanceName, service: ServiceOf, caller: Submitter) -> responses.WebhookKey:
+def webhook_key(name: InstanceName, service: CurrentService, caller: Submitter) -> responses.WebhookKey:
     """For receivers to check signatures with, in the form of Standard Webhooks. It needs the scope submit."""
     found = _visible(service, caller, name).name
     caller.require(Scope.SUBMIT, found)
@@ -58,12 +58,12 @@ def webhook_key(name: InstanceName, service: ServiceOf, caller: Submitter) -> re
 
 
 @router.get("/instances/{name}/queue", summary="The waiting applications of one instance")
-def queue_of(name: InstanceName, service: ServiceOf, caller: Reader) -> responses.Queue:
+def queue_of(name: InstanceName, service: CurrentService, caller: Reader) -> responses.Queue:
     return responses.queue(service, caller.sees, _visible(service, caller, name).name)
 
 
 @router.get("/queue", summary="The waiting applications, in the order of their starts, with reasons")
-def queue(service: ServiceOf, caller: Reader) -> responses.Queue:
+def queue(service: CurrentService, caller: Reader) -> responses.Queue:
     """Positions are those in the whole queue; applications of instances that the caller does not see are left out."""
     return responses.queue(service, caller.sees)
 

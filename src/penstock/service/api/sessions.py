@@ -14,7 +14,7 @@ from penstock.errors import NotFound
 from penstock.service import responses
 from penstock.service.api.applications import submit, visible
 from penstock.service.auth import Reader, Submitter
-from penstock.service.context import Service, ServiceOf
+from penstock.service.context import CurrentService, Service
 from penstock.service.guards import while_valid
 from penstock.service.requests import SessionBody
 
@@ -22,7 +22,7 @@ router = APIRouter(prefix="/v1/sessions", tags=["sessions"])
 
 
 @router.post("", status_code=202, summary="Start a session")
-def create(body: SessionBody, service: ServiceOf, caller: Submitter, response: Response) -> responses.Session:
+def create(body: SessionBody, service: CurrentService, caller: Submitter, response: Response) -> responses.Session:
     """A session is also an application: it waits for room, and `/v1/applications/{id}` has its logs and final state.
 
     It has an address once it listens; `GET …/{id}/address` has the token.
@@ -35,7 +35,7 @@ def create(body: SessionBody, service: ServiceOf, caller: Submitter, response: R
 
 @router.get("", summary="List sessions, newest first")
 def listing(
-    service: ServiceOf,
+    service: CurrentService,
     caller: Reader,
     ended: Annotated[bool, Query(description="Include ended sessions.")] = False,
     limit: Annotated[int, Query(ge=1, le=500)] = 100,
@@ -45,12 +45,12 @@ def listing(
 
 
 @router.get("/{session_id}", summary="One session")
-def show(session_id: str, service: ServiceOf, caller: Reader) -> responses.Session:
+def show(session_id: str, service: CurrentService, caller: Reader) -> responses.Session:
     return responses.session(service, _visible(service, caller, session_id, Scope.READ))
 
 
 @router.get("/{session_id}/address", summary="Its address for Spark Connect clients, with the token")
-def address(session_id: str, service: ServiceOf, caller: Submitter) -> responses.SessionAddress:
+def address(session_id: str, service: CurrentService, caller: Submitter) -> responses.SessionAddress:
     """The address permits running code on the cluster, so it needs the same scope as starting one.
 
     It is on the loopback of the service's machine; from other machines use `ssh -L PORT:localhost:PORT`.
@@ -60,7 +60,7 @@ def address(session_id: str, service: ServiceOf, caller: Submitter) -> responses
 
 
 @router.post("/{session_id}/stop", status_code=202, summary="Stop it")
-def stop(session_id: str, service: ServiceOf, caller: Submitter) -> responses.Session:
+def stop(session_id: str, service: CurrentService, caller: Submitter) -> responses.Session:
     """Returns at once, and may be repeated."""
     found = _visible(service, caller, session_id, Scope.SUBMIT)
     service.engine.request_stop(found.id)
@@ -84,7 +84,7 @@ changes_router = APIRouter(prefix="/v1/changes", tags=["applications"])
     response_class=StreamingResponse,
     responses={200: {"content": {"text/event-stream": {"schema": {"type": "string"}}}}},
 )
-async def changes(service: ServiceOf, caller: Reader) -> StreamingResponse:
+async def changes(service: CurrentService, caller: Reader) -> StreamingResponse:
     """Server-sent events `application`, `progress` and `queue`.
 
     `application` is an application as in lists, whenever one changes; `progress` that of a running one, with its `id`;

@@ -15,7 +15,7 @@ from penstock.lake.registry import Lakes
 from penstock.service import responses
 from penstock.service.api.applications import visible
 from penstock.service.auth import Reader, Submitter
-from penstock.service.context import Service, ServiceOf
+from penstock.service.context import CurrentService, Service
 from penstock.service.requests import Name
 from penstock.service.spark_ui import application_root, lake_root
 
@@ -23,7 +23,7 @@ router = APIRouter(prefix="/v1/applications/{application_id}/ui", tags=["spark"]
 
 
 @router.post("", status_code=201, summary="A link to Spark's pages")
-def link(application_id: str, request: Request, service: ServiceOf, caller: Reader) -> responses.PagesLink:
+def link(application_id: str, request: Request, service: CurrentService, caller: Reader) -> responses.PagesLink:
     """The pages are live while the application runs, and from the history afterwards.
 
     The link is valid once, within a minute, and opens them for an hour in the browser (or the cookie jar) that follows
@@ -38,7 +38,7 @@ def moved(application_id: str, request: Request) -> Response:
     """Redirect browsers to the console: IBM's clients show this address, and users have bookmarked it."""
     if "text/html" in request.headers.get("accept", ""):
         return RedirectResponse(f"{request.scope.get('root_path', '')}/#/application/{quote(application_id, safe='')}")
-    raise elsewhere()
+    raise moved_error()
 
 
 def link_to(service: Service, request: Request, caller: Caller, root: str) -> responses.PagesLink:
@@ -48,7 +48,7 @@ def link_to(service: Service, request: Request, caller: Caller, root: str) -> re
     return responses.PagesLink(url=f"{origin}/enter?ticket={ticket.secret}", expires_at=ticket.ends_at)
 
 
-def elsewhere() -> NotFound:
+def moved_error() -> NotFound:
     return NotFound(
         "Spark's pages are not at this address",
         why="they run users' code, and have an origin of their own",
@@ -64,13 +64,13 @@ LakeName = Annotated[Name | None, Query(description="The lake; the default lake 
 
 
 @history_router.get("/v1/history", summary="The status of the history server")
-def status(service: ServiceOf, caller: Reader, lake: LakeName = None) -> responses.HistoryServer:
+def status(service: CurrentService, caller: Reader, lake: LakeName = None) -> responses.HistoryServer:
     caller.require(Scope.READ)
     return _status(service, lake)
 
 
 @history_router.post("/v1/history", status_code=202, summary="Start the history server")
-def start(service: ServiceOf, caller: Reader, lake: LakeName = None) -> responses.HistoryServer:
+def start(service: CurrentService, caller: Reader, lake: LakeName = None) -> responses.HistoryServer:
     """Opening its pages starts it, too. It ends by itself after some time without use."""
     caller.require(Scope.READ)
     HistoryServers(service.engine).start(lake)
@@ -78,7 +78,7 @@ def start(service: ServiceOf, caller: Reader, lake: LakeName = None) -> response
 
 
 @history_router.delete("/v1/history", summary="Stop the history server")
-def stop(service: ServiceOf, caller: Submitter, lake: LakeName = None) -> responses.HistoryServer:
+def stop(service: CurrentService, caller: Submitter, lake: LakeName = None) -> responses.HistoryServer:
     """May be repeated. The history itself stays."""
     caller.require(Scope.SUBMIT)
     HistoryServers(service.engine).stop(lake)
@@ -86,7 +86,7 @@ def stop(service: ServiceOf, caller: Submitter, lake: LakeName = None) -> respon
 
 
 @history_router.post(f"{_PAGES}/{{lake}}", status_code=201, summary="A link to the history server's pages")
-def history_link(lake: str, request: Request, service: ServiceOf, caller: Reader) -> responses.PagesLink:
+def history_link(lake: str, request: Request, service: CurrentService, caller: Reader) -> responses.PagesLink:
     """As `POST /v1/applications/{id}/ui`, for all applications in the lake. It needs the scope read on all of them."""
     caller.require(Scope.READ)
     lakes = Lakes(service.home)
@@ -95,7 +95,7 @@ def history_link(lake: str, request: Request, service: ServiceOf, caller: Reader
 
 @history_router.get(f"{_PAGES}/{{path:path}}", include_in_schema=False)
 def history_moved() -> None:
-    raise elsewhere()
+    raise moved_error()
 
 
 def _status(service: Service, lake: str | None) -> responses.HistoryServer:

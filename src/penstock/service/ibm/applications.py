@@ -12,11 +12,11 @@ from penstock.engine.repository.listing import Query as PageQuery
 from penstock.engine.tokens import Scope
 from penstock.model import Application
 from penstock.service.auth import Reader, Submitter
-from penstock.service.context import ServiceOf
+from penstock.service.context import CurrentService
 from penstock.service.ibm import operations, responses, translation
 from penstock.service.ibm.bodies import ApplicationRequest, JobRequest
 from penstock.service.ibm.instances import history_server, instance_home, instances_router
-from penstock.service.ibm.operations import DialectRoute, IdempotencyKey, application_of, instance_of
+from penstock.service.ibm.operations import DialectRoute, IdempotencyKey, visible_application, visible_instance
 
 _USUAL_LIMIT = 100
 
@@ -37,15 +37,21 @@ def applications_router(prefix: str) -> APIRouter:
 
     @router.post("", status_code=202, summary="Submit an application")
     def create(
-        request: ApplicationRequest, instance_id: str, service: ServiceOf, caller: Submitter, key: IdempotencyKey = None
+        request: ApplicationRequest,
+        instance_id: str,
+        service: CurrentService,
+        caller: Submitter,
+        key: IdempotencyKey = None,
     ) -> responses.SparkApplicationAccepted:
-        return responses.accepted(operations.submit(service, caller, instance_id, request.submission(), key))
+        return responses.accepted_application(
+            operations.submit(service, caller, instance_id, request.submission(), key)
+        )
 
     @router.get("", summary="List applications, newest first")
     def listed(
         request: Request,
         instance_id: str,
-        service: ServiceOf,
+        service: CurrentService,
         caller: Reader,
         *,
         state: Annotated[list[str], Query(max_length=50)] = [],  # noqa: B006  FastAPI copies defaults
@@ -55,9 +61,9 @@ def applications_router(prefix: str) -> APIRouter:
         limit: Annotated[int, Query(ge=1, le=MOST_PER_PAGE)] = _USUAL_LIMIT,
         start: Annotated[str | None, Query(description="`start` of a page's `next` or `previous`.")] = None,
     ) -> responses.SparkApplicationCollection:
-        instance_of(service, caller, instance_id)
+        visible_instance(service, caller, instance_id)
         now = datetime.now(timezone.utc)
-        states = translation.asked(state)
+        states = translation.parse_states(state)
         link = _Links(request, limit)
         if state and not states:
             return link.collection([], None, None)
@@ -65,9 +71,9 @@ def applications_router(prefix: str) -> APIRouter:
             PageQuery(
                 states=tuple(states),
                 instances=(instance_id,),
-                submitted=translation.parse("submission_time_interval", submission_time_interval, now),
-                started=translation.parse("start_time_interval", start_time_interval, now),
-                ended=translation.parse("end_time_interval", end_time_interval, now),
+                submitted=translation.parse_interval("submission_time_interval", submission_time_interval, now),
+                started=translation.parse_interval("start_time_interval", start_time_interval, now),
+                ended=translation.parse_interval("end_time_interval", end_time_interval, now),
                 limit=limit,
                 page=start,
             )
@@ -79,10 +85,10 @@ def applications_router(prefix: str) -> APIRouter:
         summary="One application",
     )
     def show(
-        request: Request, instance_id: str, application_id: str, service: ServiceOf, caller: Reader
+        request: Request, instance_id: str, application_id: str, service: CurrentService, caller: Reader
     ) -> responses.SparkApplication:
-        application = application_of(service, caller, instance_id, application_id)
-        return responses.whole(
+        application = visible_application(service, caller, instance_id, application_id)
+        return responses.application_response(
             application,
             spark_version=operations.spark_version(),
             spark_ui=operations.ui_address(request, application),
@@ -90,13 +96,15 @@ def applications_router(prefix: str) -> APIRouter:
 
     @router.get("/{application_id}/state", summary="The state of an application")
     def state_of(
-        instance_id: str, application_id: str, service: ServiceOf, caller: Reader
+        instance_id: str, application_id: str, service: CurrentService, caller: Reader
     ) -> responses.SparkApplicationState:
-        return responses.state(application_of(service, caller, instance_id, application_id))
+        return responses.application_state(visible_application(service, caller, instance_id, application_id))
 
     @router.delete("/{application_id}", status_code=204, summary="Stop an application; ended ones do not change")
-    def stop(instance_id: str, application_id: str, service: ServiceOf, caller: Submitter) -> None:
-        operations.stop_application(service, application_of(service, caller, instance_id, application_id, Scope.SUBMIT))
+    def stop(instance_id: str, application_id: str, service: CurrentService, caller: Submitter) -> None:
+        operations.stop_application(
+            service, visible_application(service, caller, instance_id, application_id, Scope.SUBMIT)
+        )
 
     return router
 
@@ -125,7 +133,7 @@ class _Links:
 
     def _entry(self, application: Application) -> responses.SparkApplicationEntry:
         address = self._request.url.replace(query="")
-        return responses.entry(
+        return responses.application_entry(
             application,
             href=f"{address}/{application.id}",
             spark_version=operations.spark_version(),
@@ -138,24 +146,26 @@ def jobs(prefix: str) -> APIRouter:
 
     @router.post("", status_code=201, summary="Submit a job")
     def create(
-        request: JobRequest, instance_id: str, service: ServiceOf, caller: Submitter, key: IdempotencyKey = None
+        request: JobRequest, instance_id: str, service: CurrentService, caller: Submitter, key: IdempotencyKey = None
     ) -> responses.SparkJob:
         return responses.job(operations.submit(service, caller, instance_id, request.submission(), key))
 
     @router.get("", summary="List the newest jobs")
-    def listed(instance_id: str, service: ServiceOf, caller: Reader) -> list[responses.SparkJob]:
-        instance_of(service, caller, instance_id)
+    def listed(instance_id: str, service: CurrentService, caller: Reader) -> list[responses.SparkJob]:
+        visible_instance(service, caller, instance_id)
         # This API has no pages.
         page = service.engine.applications.page(PageQuery(instances=(instance_id,), limit=MOST_PER_PAGE))
         return [responses.job(application) for application in page.items]
 
     @router.get("/{application_id}", summary="The state of a job")
-    def show(instance_id: str, application_id: str, service: ServiceOf, caller: Reader) -> responses.SparkJob:
-        return responses.job(application_of(service, caller, instance_id, application_id))
+    def show(instance_id: str, application_id: str, service: CurrentService, caller: Reader) -> responses.SparkJob:
+        return responses.job(visible_application(service, caller, instance_id, application_id))
 
     @router.delete("/{application_id}", status_code=204, summary="Stop a job; ended ones do not change")
-    def stop(instance_id: str, application_id: str, service: ServiceOf, caller: Submitter) -> None:
-        operations.stop_application(service, application_of(service, caller, instance_id, application_id, Scope.SUBMIT))
+    def stop(instance_id: str, application_id: str, service: CurrentService, caller: Submitter) -> None:
+        operations.stop_application(
+            service, visible_application(service, caller, instance_id, application_id, Scope.SUBMIT)
+        )
 
     return router
 

@@ -26,7 +26,7 @@ class Volume:
 
 
 @dataclass(frozen=True)
-class Asked:
+class ParsedRequest:
     """A submission in any of IBM's forms.
 
     `settings` include the sizes, under Spark's own names. They may also have a store's keys, so `repr` leaves them out.
@@ -89,7 +89,7 @@ class ApplicationDetails(Body):
     executor_memory: Text | None = Field(None, alias="executor-memory")
     num_executors: Text | None = Field(None, alias="num-executors")
 
-    def submission(self, volumes: Iterable[NamedVolume] = ()) -> Asked:
+    def submission(self, volumes: Iterable[NamedVolume] = ()) -> ParsedRequest:
         options = {
             "spark.jars.packages": _joined(self.packages),
             "spark.jars.repositories": _joined(self.repositories),
@@ -103,7 +103,7 @@ class ApplicationDetails(Body):
             "spark.executor.memory": self.executor_memory,
             EXECUTORS: self.num_executors,
         }
-        return Asked(
+        return ParsedRequest(
             application=self.application,
             arguments=tuple(self.arguments),
             main_class=self.main_class,
@@ -133,7 +133,7 @@ class ApplicationRequest(Body):
     template_id: Text | None = None
     volumes: Annotated[list[NamedVolume], Field(max_length=100)] = []
 
-    def submission(self) -> Asked:
+    def submission(self) -> ParsedRequest:
         return self.application_details.submission(self.volumes)
 
 
@@ -165,7 +165,7 @@ class JobRequest(Body):
     application_arguments: Several = []
     main_class: Text | None = None
 
-    def submission(self) -> Asked:
+    def submission(self) -> ParsedRequest:
         size = self.engine.size
         options = {
             EXECUTORS: size.num_workers,
@@ -174,7 +174,7 @@ class JobRequest(Body):
             "spark.driver.cores": size.driver_size.cpu,
             "spark.driver.memory": size.driver_size.memory,
         }
-        return Asked(
+        return ParsedRequest(
             application=self.application,
             arguments=tuple(self.application_arguments),
             main_class=self.main_class,

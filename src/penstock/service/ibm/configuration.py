@@ -35,16 +35,16 @@ class LogForwarding:
 
 
 @dataclass(frozen=True)
-class Kept:
+class InstanceConfiguration:
     default_configs: Mapping[str, str] = field(default_factory=dict)
     home: HomeStore | None = None
     log_forwarding: LogForwarding = LogForwarding()
 
 
-def read(instance: Instance) -> Kept:
+def read(instance: Instance) -> InstanceConfiguration:
     value = instance.attributes.get(_ATTRIBUTE) or {}
     home, logs = value.get("home"), value.get("log_forwarding")
-    return Kept(
+    return InstanceConfiguration(
         default_configs=dict(value.get("default_configs") or {}),
         home=HomeStore(**home) if home else None,
         log_forwarding=LogForwarding(enabled=logs["enabled"], sources=tuple(logs["sources"]), tags=tuple(logs["tags"]))
@@ -53,7 +53,7 @@ def read(instance: Instance) -> Kept:
     )
 
 
-def homes_of(instances: Iterable[Instance]) -> dict[str, set[str]]:
+def instances_by_home(instances: Iterable[Instance]) -> dict[str, set[str]]:
     """Return the instances of every lake that is a home, by the lake's name."""
     found: dict[str, set[str]] = {}
     for instance in instances:
@@ -62,16 +62,18 @@ def homes_of(instances: Iterable[Instance]) -> dict[str, set[str]]:
     return found
 
 
-def written(instance: Instance, configuration: Kept) -> Instance:
+def with_configuration(instance: Instance, configuration: InstanceConfiguration) -> Instance:
     """Return the instance with this configuration; other clients' attributes stay."""
     return replace(instance, attributes={**instance.attributes, _ATTRIBUTE: asdict(configuration)})
 
 
-def changed(instance: Instance, change: Callable[[Kept], Kept]) -> Instance:
-    return written(instance, change(read(instance)))
+def change_configuration(
+    instance: Instance, change: Callable[[InstanceConfiguration], InstanceConfiguration]
+) -> Instance:
+    return with_configuration(instance, change(read(instance)))
 
 
-def default_configs(settings: Mapping[str, str]) -> dict[str, str]:
+def checked_settings(settings: Mapping[str, str]) -> dict[str, str]:
     """Return the default settings after validation. Raises `InvalidInput`."""
     if len(settings) > _MOST_SETTINGS:
         raise InvalidInput("There are too many default settings", why=f"the limit is {_MOST_SETTINGS} per instance")

@@ -26,8 +26,8 @@ from penstock.service import problems
 from penstock.service.api import applications
 from penstock.service.context import Service
 from penstock.service.ibm import configuration, stores
-from penstock.service.ibm.bodies import Asked
-from penstock.service.ibm.translation import Surroundings, translate
+from penstock.service.ibm.bodies import ParsedRequest
+from penstock.service.ibm.translation import TranslationContext, translate
 
 IdempotencyKey = Annotated[
     str | None,
@@ -44,7 +44,7 @@ def spark_version() -> str:
     return ".".join(version("pyspark").split(".")[:2])
 
 
-def instance_of(service: Service, caller: Caller, name: str, scope: Scope = Scope.READ) -> Instance:
+def visible_instance(service: Service, caller: Caller, name: str, scope: Scope = Scope.READ) -> Instance:
     """Return the instance. Raises `Forbidden`, and `NotFound` also where the caller does not see it."""
     if not caller.sees(name):
         raise NotFound(f"There is no instance “{name}”", fix="GET /v1/instances lists them")
@@ -52,11 +52,11 @@ def instance_of(service: Service, caller: Caller, name: str, scope: Scope = Scop
     return service.engine.queues.instance(name)
 
 
-def application_of(
+def visible_application(
     service: Service, caller: Caller, instance: str, application_id: str, scope: Scope = Scope.READ
 ) -> Application:
     """Return the application of the instance with that complete id. Raises `NotFound` and `Forbidden`."""
-    instance_of(service, caller, instance)
+    visible_instance(service, caller, instance)
     try:
         application = applications.visible(service, caller, application_id, scope)
     except InvalidInput:
@@ -67,12 +67,14 @@ def application_of(
     return application
 
 
-def submit(service: Service, caller: Caller, instance_name: str, submission: Asked, key: str | None) -> Application:
+def submit(
+    service: Service, caller: Caller, instance_name: str, submission: ParsedRequest, key: str | None
+) -> Application:
     """Translate and submit a request. Raises the errors of the engine, and `InvalidInput` for unsupported requests."""
-    instance = instance_of(service, caller, instance_name, Scope.SUBMIT)
+    instance = visible_instance(service, caller, instance_name, Scope.SUBMIT)
     stored = configuration.read(instance)
-    home = lake_of(service, stored.home.lake if stored.home else None)
-    context = Surroundings(
+    home = registered_lake(service, stored.home.lake if stored.home else None)
+    context = TranslationContext(
         instance=instance_name,
         usual=service.engine.usual_size(),
         home=home,
@@ -81,12 +83,12 @@ def submit(service: Service, caller: Caller, instance_name: str, submission: Ask
         defaults=stored.default_configs,
     )
     found = translate(submission, context)
-    lake = stores.lake_opened_by(service.home, found.lake, found.keys, queue=instance_name)
+    lake = stores.resolve_credentials(service.home, found.lake, found.keys, queue=instance_name)
     spec = replace(found.spec, lake=lake.name, idempotency_key=applications.checked_key(key))
     return applications.submit(service, caller, spec)
 
 
-def lake_of(service: Service, name: str | None) -> Lake:
+def registered_lake(service: Service, name: str | None) -> Lake:
     """Return the named lake or the default one, without starting it.
 
     Without a default lake it is the embedded one, which is created at its first use.
@@ -127,14 +129,14 @@ class DialectRoute(APIRoute):
             try:
                 return await handle(_as_json(request))
             except PenstockError as error:
-                return _answer(request, problems.redacted(request, error), problems.status_of(error))
+                return _answer(request, problems.redacted(request, error), problems.http_status(error))
             except RequestValidationError as invalid:
                 return _answer(request, *problems.validation_problem(invalid))
 
         return translated
 
 
-def members(error: PenstockError, status: int, trace: str) -> Mapping[str, Any]:
+def ibm_error_members(error: PenstockError, status: int, trace: str) -> Mapping[str, Any]:
     """IBM's error body."""
     text = f"{error.problem}: {error.why}" if error.why else error.problem
     return {
@@ -148,7 +150,7 @@ def _answer(request: Request, error: PenstockError, status: int) -> Response:
     # These APIs have one status for all invalid requests.
     status = _BAD_REQUEST if status == _UNPROCESSABLE else status
     trace = str(getattr(request.state, "request_id", ""))
-    return problems.problem(error, status, request_id=trace, more=members(error, status, trace))
+    return problems.problem_response(error, status, request_id=trace, more=ibm_error_members(error, status, trace))
 
 
 def _as_json(request: Request) -> Request:

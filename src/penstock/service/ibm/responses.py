@@ -17,7 +17,7 @@ from penstock.lake.model import Lake
 from penstock.model import CORES_PER_CORE, Application, ApplicationSpec, Capacity, State
 from penstock.profiles.check import is_secret
 from penstock.service.ibm import translation
-from penstock.service.ibm.configuration import HomeStore, Kept, LogForwarding
+from penstock.service.ibm.configuration import HomeStore, InstanceConfiguration, LogForwarding
 from penstock.service.ibm.translation import ApplicationState
 
 
@@ -182,38 +182,43 @@ class SparkHistoryServer(BaseModel):
 _NOT_SHOWN = "****"
 
 
-def accepted(application: Application) -> SparkApplicationAccepted:
+def accepted_application(application: Application) -> SparkApplicationAccepted:
     """Return the response to a submission: with an idempotency key the application may have run long ago."""
-    return SparkApplicationAccepted(id=application.id, state=translation.word(application.state))
+    return SparkApplicationAccepted(id=application.id, state=translation.ibm_state(application.state))
 
 
-def state(application: Application) -> SparkApplicationState:
-    return SparkApplicationState(id=application.id, state=translation.word(application.state), **_times(application))
+def application_state(application: Application) -> SparkApplicationState:
+    return SparkApplicationState(
+        id=application.id, state=translation.ibm_state(application.state), **_times(application)
+    )
 
 
 def job(application: Application) -> SparkJob:
-    word = translation.word(application.state).upper()
+    word = translation.ibm_state(application.state).upper()
     return SparkJob(id=application.id, job_state=word, state=word, **_times(application))
 
 
-def entry(application: Application, *, href: str, spark_version: str, spark_ui: str) -> SparkApplicationEntry:
+def application_entry(
+    application: Application, *, href: str, spark_version: str, spark_ui: str
+) -> SparkApplicationEntry:
     """Return the application's item in a list."""
     return SparkApplicationEntry(
         href=href, runtime=SparkRuntime(spark_version=spark_version), **_application_fields(application, spark_ui)
     )
 
 
-def whole(application: Application, *, spark_version: str, spark_ui: str) -> SparkApplication:
+def application_response(application: Application, *, spark_version: str, spark_ui: str) -> SparkApplication:
     return SparkApplication(
-        application_details=details(application.spec, spark_version),
+        application_details=details_response(application.spec, spark_version),
         state_details=[
-            StateDetail.model_validate(detail) for detail in translation.details(application.state, application.reason)
+            StateDetail.model_validate(detail)
+            for detail in translation.state_details(application.state, application.reason)
         ],
         **_application_fields(application, spark_ui),
     )
 
 
-def details(spec: ApplicationSpec, spark_version: str) -> SparkApplicationDetails:
+def details_response(spec: ApplicationSpec, spark_version: str) -> SparkApplicationDetails:
     """Return the translated submission, with the lake's addresses and the actual sizes."""
     settings = dict(spec.settings)
     optional = {
@@ -231,7 +236,7 @@ def details(spec: ApplicationSpec, spark_version: str) -> SparkApplicationDetail
         arguments=list(spec.arguments),
         conf={
             **_concealed(settings),
-            **translation.as_settings(spec.size),
+            **translation.size_settings(spec.size),
             **_known({"spark.submit.pyFiles": ",".join(spec.python_files) or None}),
         },
         env=dict(spec.environment),
@@ -246,7 +251,7 @@ def _application_fields(application: Application, spark_ui: str) -> dict[str, An
     }
     return {
         "id": application.id,
-        "state": translation.word(application.state),
+        "state": translation.ibm_state(application.state),
         "spark_application_name": application.spec.name,
         "submission_time": application.submitted_at,
         **_known(optional),
@@ -287,8 +292,8 @@ def instance_state(instance: Instance) -> SparkInstanceState:
     return SparkInstanceState(id=instance.name, state="active")
 
 
-def whole_instance(
-    instance: Instance, stored: Kept, lake: Lake | None, *, href: str, spark_version: str
+def instance_response(
+    instance: Instance, stored: InstanceConfiguration, lake: Lake | None, *, href: str, spark_version: str
 ) -> SparkInstance:
     """Return all of an instance; `lake` is its home's, None where it has no home of its own."""
     optional: dict[str, Any] = {}
@@ -305,20 +310,20 @@ def whole_instance(
     )
 
 
-def home(stored: HomeStore, lake: Lake) -> SparkInstanceHome:
+def home_response(stored: HomeStore, lake: Lake) -> SparkInstanceHome:
     return SparkInstanceHome(instance_id=stored.instance_id, **_store(stored, lake))
 
 
 def consumption(use: InstanceUsage) -> SparkConsumption:
     """Return the cores and memory promised to the instance's clusters, including overheads."""
-    return SparkConsumption(cores=str(use.cores), memory=translation.shown(use.memory_bytes))
+    return SparkConsumption(cores=str(use.cores), memory=translation.format_memory(use.memory_bytes))
 
 
 def limits(quota: Quota, capacity: Capacity) -> SparkLimits:
     """Return the smaller of quota and capacity."""
     cores = int(capacity.cores * CORES_PER_CORE)
     memory = min(quota.memory_bytes or capacity.memory_bytes, capacity.memory_bytes)
-    return SparkLimits(max_cores=str(min(quota.cores or cores, cores)), max_memory=translation.shown(memory))
+    return SparkLimits(max_cores=str(min(quota.cores or cores, cores)), max_memory=translation.format_memory(memory))
 
 
 def log_forwarding(stored: LogForwarding) -> LogForwardingResponse:
@@ -344,7 +349,7 @@ def history_server(status: HistoryStatus) -> SparkHistoryServer:
     return SparkHistoryServer(
         state="started" if status.running else "stopped",
         cores=str(SIZE.cores),
-        memory=translation.shown(SIZE.memory_bytes),
+        memory=translation.format_memory(SIZE.memory_bytes),
         **_known(optional),
     )
 

@@ -18,10 +18,10 @@ from penstock.errors import InvalidInput, LakeError
 from penstock.home import Home
 from penstock.lake import registry
 from penstock.lake.check import require_reachable
-from penstock.lake.credentials import checked
+from penstock.lake.credentials import validate_credentials
 from penstock.lake.model import Credentials, Lake
 from penstock.lake.registry import Lakes
-from penstock.service.ibm.bodies import Asked, Volume
+from penstock.service.ibm.bodies import ParsedRequest, Volume
 
 ANY = ""
 """The name of the store that S3A's settings without a bucket configure."""
@@ -42,7 +42,7 @@ class Store:
     keys: Credentials | None = None
 
 
-def parted(settings: Mapping[str, str]) -> tuple[dict[str, Store], dict[str, str]]:
+def split_stores(settings: Mapping[str, str]) -> tuple[dict[str, Store], dict[str, str]]:
     """Return the stores by their names, and the settings that do not configure a store.
 
     Raises `InvalidInput` for half a pair of keys, and for kinds of keys that do not open an S3 store.
@@ -92,10 +92,12 @@ def _store(name: str, parts: Mapping[str, str]) -> Store:
         raise InvalidInput(
             f"The store “{name or 's3a'}” has only half of its keys", why=f"its {missing} is missing", fix=_LAKE_FIX
         )
-    return Store(parts.get("endpoint"), checked(Credentials(access, secret, parts.get("session.token") or None)))
+    return Store(
+        parts.get("endpoint"), validate_credentials(Credentials(access, secret, parts.get("session.token") or None))
+    )
 
 
-def lake_opened_by(home: Home, lake: Lake, keys: Credentials | None, *, queue: str) -> Lake:
+def resolve_credentials(home: Home, lake: Lake, keys: Credentials | None, *, queue: str) -> Lake:
     """Return the lake itself for its own keys or none, else a lake at the same place with these keys.
 
     The new lake is visible to that queue alone. Only keys that open the bucket are stored, in the credentials file.
@@ -126,7 +128,7 @@ def lake_opened_by(home: Home, lake: Lake, keys: Credentials | None, *, queue: s
             why=refusal.why,
             fix="give keys that may read and write its bucket, or omit them: the lake has its own",
         ) from None
-    return lakes.add(registry.scoped(lake, keys, queue), keys)
+    return lakes.add(registry.credential_scoped(lake, keys, queue), keys)
 
 
 def _same(one: Credentials, other: Credentials) -> bool:
@@ -152,7 +154,7 @@ class CosAddress:
     service: str
 
 
-def cos_addresses(submission: Asked) -> Iterator[CosAddress]:
+def cos_addresses(submission: ParsedRequest) -> Iterator[CosAddress]:
     """Yield the addresses in a request, the application's own first."""
     for text in (
         submission.application,
@@ -165,12 +167,12 @@ def cos_addresses(submission: Asked) -> Iterator[CosAddress]:
             yield CosAddress(found["bucket"], found["service"])
 
 
-def translated(text: str) -> str:
+def rewrite_cos_addresses(text: str) -> str:
     """Return the text with its `cos://` addresses rewritten."""
     return _COS.sub(lambda found: f"s3a://{found['bucket']}", text)
 
 
-def mounted(volumes: Sequence[Volume], root: str) -> Address:
+def map_mounts(volumes: Sequence[Volume], root: str) -> Address:
     """Return a function that maps paths below a mount to addresses below `root`, the lake's address.
 
     It leaves other paths unchanged. Raises `InvalidInput` for a volume whose name or path leads out of it.
@@ -218,14 +220,16 @@ def _mount(volume: Volume, root: str) -> tuple[str, str]:
 
 
 @dataclass(frozen=True)
-class Choice:
+class LakeChoice:
     """The lake of a body, and the keys that came with it, which are neither compared nor stored yet."""
 
     lake: Lake
     keys: Credentials | None = None
 
 
-def choose(stores: Mapping[str, Store], addresses: Sequence[CosAddress], lakes: Sequence[Lake], home: Lake) -> Choice:
+def choose_lake(
+    stores: Mapping[str, Store], addresses: Sequence[CosAddress], lakes: Sequence[Lake], home: Lake
+) -> LakeChoice:
     """Return the lake that a body's stores and addresses mean.
 
     `lakes` are the known lakes, `home` the instance's own or the default one. Only registered stores are opened:
@@ -247,7 +251,7 @@ def choose(stores: Mapping[str, Store], addresses: Sequence[CosAddress], lakes: 
             why="an application reads one store, with one pair of keys",
             fix="copy its data into one lake, or run one application for each",
         )
-    return Choice(found[0] if found else home, next(iter(keys), None))
+    return LakeChoice(found[0] if found else home, next(iter(keys), None))
 
 
 def _lake_of(name: str, bucket: str | None, store: Store, lakes: Sequence[Lake], home: Lake) -> Lake:

@@ -18,8 +18,8 @@ from penstock.errors import InvalidInput
 from penstock.lake.model import Credentials, Lake
 from penstock.model import ApplicationSpec, ClusterSize, ProcessSize, Reason, State
 from penstock.service.ibm import stores
-from penstock.service.ibm.bodies import EXECUTORS, Asked
-from penstock.service.ibm.stores import application_address, cos_addresses, mounted, translated
+from penstock.service.ibm.bodies import EXECUTORS, ParsedRequest
+from penstock.service.ibm.stores import application_address, cos_addresses, map_mounts, rewrite_cos_addresses
 from penstock.units import GIB, MIB
 
 _COUNT = "ae.spark.executor.count"
@@ -29,14 +29,14 @@ _SIZES = (EXECUTORS, _DRIVER_CORES, _DRIVER_MEMORY, _EXECUTOR_CORES, _EXECUTOR_M
 _MOST = 100_000
 
 
-def one_name(settings: Mapping[str, str]) -> dict[str, str]:
+def normalize_executor_count(settings: Mapping[str, str]) -> dict[str, str]:
     """Return the settings with Spark's name for the number of executors, so that layers override each other."""
     if _COUNT not in settings:
         return dict(settings)
     return {**{key: value for key, value in settings.items() if key != _COUNT}, EXECUTORS: settings[_COUNT]}
 
 
-def parted(settings: Mapping[str, str], usual: ClusterSize) -> tuple[ClusterSize, dict[str, str]]:
+def split_size(settings: Mapping[str, str], usual: ClusterSize) -> tuple[ClusterSize, dict[str, str]]:
     """Return the size in the settings (after `one_name`), with `usual` for missing parts, and the other settings.
 
     Raises `InvalidInput`.
@@ -55,18 +55,18 @@ def parted(settings: Mapping[str, str], usual: ClusterSize) -> tuple[ClusterSize
     return size, {key: value for key, value in settings.items() if key not in _SIZES}
 
 
-def as_settings(size: ClusterSize) -> dict[str, str]:
+def size_settings(size: ClusterSize) -> dict[str, str]:
     """Return the size as settings under IBM's names."""
     return {
         _DRIVER_CORES: str(size.driver.cores),
-        _DRIVER_MEMORY: shown(size.driver.memory_bytes),
+        _DRIVER_MEMORY: format_memory(size.driver.memory_bytes),
         _EXECUTOR_CORES: str(size.executor.cores),
-        _EXECUTOR_MEMORY: shown(size.executor.memory_bytes),
+        _EXECUTOR_MEMORY: format_memory(size.executor.memory_bytes),
         _COUNT: str(size.executors),
     }
 
 
-def shown(memory_bytes: int) -> str:
+def format_memory(memory_bytes: int) -> str:
     """Format a size as `4G`, or as `512M` where it is no whole number of GiB; rounded up to a MiB."""
     if memory_bytes % GIB == 0:
         return f"{memory_bytes // GIB}G"
@@ -114,7 +114,7 @@ class Translation:
 
 
 @dataclass(frozen=True)
-class Surroundings:
+class TranslationContext:
     """The context of a translation: the instance with its default settings, the known lakes, and the default size.
 
     `home` is the instance's own lake or the default one.
@@ -127,27 +127,29 @@ class Surroundings:
     defaults: Mapping[str, str] = field(default_factory=dict)
 
 
-def translate(submission: Asked, context: Surroundings) -> Translation:
+def translate(submission: ParsedRequest, context: TranslationContext) -> Translation:
     """Translate a body. Raises `InvalidInput` for one that cannot run here as intended.
 
     Nothing that would change a result is dropped.
     """
-    named, settings = stores.parted({**one_name(context.defaults), **one_name(submission.settings)})
-    choice = stores.choose(named, list(cos_addresses(submission)), context.lakes, context.home)
-    size, settings = parted(_without_autoscaling(settings), context.usual)
-    settings = {key: translated(value) for key, value in settings.items()}
+    named, settings = stores.split_stores(
+        {**normalize_executor_count(context.defaults), **normalize_executor_count(submission.settings)}
+    )
+    choice = stores.choose_lake(named, list(cos_addresses(submission)), context.lakes, context.home)
+    size, settings = split_size(_without_autoscaling(settings), context.usual)
+    settings = {key: rewrite_cos_addresses(value) for key, value in settings.items()}
     name = settings.pop("spark.app.name", None)
-    at = mounted(submission.volumes, choice.lake.root)
+    at = map_mounts(submission.volumes, choice.lake.root)
 
     def address(path: str) -> str:
-        return application_address(at(translated(path)))
+        return application_address(at(rewrite_cos_addresses(path)))
 
     paths = {field: _listed(settings.pop(key, "")) for key, field in _PATHS.items()}
     application = address(submission.application)
     python = application.lower().endswith(".py")
     spec = ApplicationSpec(
         application=application,
-        arguments=tuple(at(translated(argument)) for argument in submission.arguments),
+        arguments=tuple(at(rewrite_cos_addresses(argument)) for argument in submission.arguments),
         size=size,
         name=(submission.name or name or application.rpartition("/")[2] or application)[:_LONGEST_NAME],
         main_class=None if python and submission.main_class == SUBMITTER_CLASS else submission.main_class,
@@ -188,7 +190,7 @@ _TIME = re.compile(
 )
 
 
-def parse(name: str, text: str | None, now: datetime) -> Interval:
+def parse_interval(name: str, text: str | None, now: datetime) -> Interval:
     """Parse an interval. Times without a zone are UTC, as everywhere in these APIs. Raises `InvalidInput`."""
     if not text:
         return Interval()
@@ -238,26 +240,26 @@ _WORDS: Mapping[State, ApplicationState] = {
     State.STOPPED: "stopped",
     State.AUTO_TERMINATED: "auto_terminated",
 }
-WORDS = (*dict.fromkeys(_WORDS.values()), OPS_TERMINATED)
+IBM_STATES = (*dict.fromkeys(_WORDS.values()), OPS_TERMINATED)
 
 
-def word(state: State) -> ApplicationState:
+def ibm_state(state: State) -> ApplicationState:
     return _WORDS[state]
 
 
-def asked(words: Iterable[str]) -> list[State]:
+def parse_states(words: Iterable[str]) -> list[State]:
     """Return the states of IBM's words, each text with one or several separated by commas. Raises `InvalidInput`."""
     named = {part.strip().lower() for text in words for part in text.split(",") if part.strip()}
-    if unknown := named - set(WORDS):
+    if unknown := named - set(IBM_STATES):
         raise InvalidInput(
             f"{len(unknown)} of the states {'is' if len(unknown) == 1 else 'are'} unknown",
-            why=f"the states are {', '.join(WORDS)}",
+            why=f"the states are {', '.join(IBM_STATES)}",
             fix="?state=running,finished",
         )
     return [state for state, name in _WORDS.items() if name in named]
 
 
-def details(state: State, reason: Reason | None) -> list[dict[str, str]]:
+def state_details(state: State, reason: Reason | None) -> list[dict[str, str]]:
     """Return `state_details`: the reason of the state, as an error of the user or of the server."""
     if reason is None:
         return []

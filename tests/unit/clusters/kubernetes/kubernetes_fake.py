@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from penstock.clusters.kubernetes import layout
-from penstock.clusters.kubernetes.client import Access, Refused
+from penstock.clusters.kubernetes.client import Access, RequestRejected
 from penstock.errors import NotFound
 
 Json = dict[str, Any]
@@ -37,7 +37,7 @@ class FakeKubernetes:
             return {"status": {"allowed": True}}
         whole = f"{path}/{body['metadata']['name']}"
         if whole in self.objects:
-            raise Refused(409, "Kubernetes refused", why="already exists")
+            raise RequestRejected(409, "Kubernetes refused", why="already exists")
         self.made.append(body["kind"])
         metadata = {
             **body["metadata"],
@@ -89,7 +89,7 @@ class FakeKubernetes:
         if asked == "/status" and self.status is not None:
             return json.dumps(self.status).encode()
         if asked not in self.answers:
-            raise Refused(503, "Kubernetes refused", why=f"{method} {path}")
+            raise RequestRejected(503, "Kubernetes refused", why=f"{method} {path}")
         return self.answers[asked]
 
     def become(self, path: str, **status: Any) -> None:

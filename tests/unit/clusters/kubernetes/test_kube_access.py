@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
-from penstock.clusters.kubernetes.client import Plugin, find_access
+from penstock.clusters.kubernetes.client import CredentialPlugin, find_access
 from penstock.errors import InvalidInput, MissingRequirement, NotFound
 
 
@@ -110,7 +110,7 @@ def test_a_token_that_cannot_be_read_is_told_with_where_it_should_be(tmp_path: P
     assert str(tmp_path / "gone") in refused.value.why
 
 
-def plugin(tmp_path: Path, status: dict[str, str]) -> Plugin:
+def plugin(tmp_path: Path, status: dict[str, str]) -> CredentialPlugin:
     """Return a plug-in that counts its runs."""
     program = tmp_path / "plugin.py"
     program.write_text(
@@ -121,7 +121,9 @@ def plugin(tmp_path: Path, status: dict[str, str]) -> Plugin:
         f"print(json.dumps({{'status': {json.dumps(status)}}}))\n",
         encoding="utf-8",
     )
-    return Plugin({"apiVersion": "client.authentication.k8s.io/v1", "command": sys.executable, "args": [str(program)]})
+    return CredentialPlugin(
+        {"apiVersion": "client.authentication.k8s.io/v1", "command": sys.executable, "args": [str(program)]}
+    )
 
 
 def test_a_plug_in_is_asked_again_only_near_the_end_of_its_token(tmp_path: Path) -> None:
@@ -134,7 +136,9 @@ def test_a_plug_in_is_asked_again_only_near_the_end_of_its_token(tmp_path: Path)
 
 
 def test_a_plug_in_that_fails_says_nothing_of_what_it_printed() -> None:
-    failing = Plugin({"command": sys.executable, "args": ["-c", "print('s3cret')"], "installHint": "install it"})
+    failing = CredentialPlugin(
+        {"command": sys.executable, "args": ["-c", "print('s3cret')"], "installHint": "install it"}
+    )
     with pytest.raises(MissingRequirement) as refused:
         failing.token()
     assert "s3cret" not in str(refused.value)

@@ -10,7 +10,7 @@ import pytest
 
 from penstock import recovery
 from penstock.clusters.kubernetes.pod import sidecar
-from penstock.clusters.kubernetes.pod.sidecar import Bringer, is_worth_it
+from penstock.clusters.kubernetes.pod.sidecar import ArtifactUploader, has_grown_enough
 from penstock.errors import LakeError
 
 
@@ -42,13 +42,15 @@ def store(monkeypatch: pytest.MonkeyPatch) -> Store:
 
 
 @pytest.fixture
-def bringer(tmp_path: Path, store: Store) -> Bringer:
+def bringer(tmp_path: Path, store: Store) -> ArtifactUploader:
     (tmp_path / "events").mkdir()
     (tmp_path / "driver.out").write_text("said")
-    return Bringer("app-1", lambda: store, tmp_path)  # type: ignore[arg-type, return-value]
+    return ArtifactUploader("app-1", lambda: store, tmp_path)  # type: ignore[arg-type, return-value]
 
 
-def test_everything_is_where_the_engine_would_have_put_it(tmp_path: Path, bringer: Bringer, store: Store) -> None:
+def test_everything_is_where_the_engine_would_have_put_it(
+    tmp_path: Path, bringer: ArtifactUploader, store: Store
+) -> None:
     (tmp_path / "events" / "spark-1").write_text("log")
     (tmp_path / "driver.err").touch()
     assert bringer.all_of_it()
@@ -60,7 +62,7 @@ def test_everything_is_where_the_engine_would_have_put_it(tmp_path: Path, bringe
     assert bringer.whole({"driver.out": 4, "driver.err": 0, "late": 1}) == {"driver.out", "driver.err"}
 
 
-def test_a_file_that_was_renamed_is_in_the_lake_once(tmp_path: Path, bringer: Bringer, store: Store) -> None:
+def test_a_file_that_was_renamed_is_in_the_lake_once(tmp_path: Path, bringer: ArtifactUploader, store: Store) -> None:
     growing = tmp_path / "events" / "spark-1.inprogress"
     growing.write_text("lo")
     bringer.now_and_then()
@@ -70,7 +72,7 @@ def test_a_file_that_was_renamed_is_in_the_lake_once(tmp_path: Path, bringer: Br
     assert [key for key in store.objects if "events" in key] == ["penstock/events/app-1~spark-1"]
 
 
-def test_what_grew_little_waits(tmp_path: Path, bringer: Bringer, store: Store) -> None:
+def test_what_grew_little_waits(tmp_path: Path, bringer: ArtifactUploader, store: Store) -> None:
     out = tmp_path / "driver.out"
     bringer.now_and_then()
     out.write_text("said more"[:6])
@@ -81,21 +83,23 @@ def test_what_grew_little_waits(tmp_path: Path, bringer: Bringer, store: Store) 
     assert store.objects["penstock/applications/app-1/driver.out"] == b"said more"
 
 
-def test_a_lake_that_comes_back_in_time_gets_it_all(bringer: Bringer, store: Store) -> None:
+def test_a_lake_that_comes_back_in_time_gets_it_all(bringer: ArtifactUploader, store: Store) -> None:
     store.refusals = 2
     bringer.now_and_then()
     assert bringer.all_of_it()
     assert store.objects
 
 
-def test_a_lake_that_stays_away_is_owned_up_to(bringer: Bringer, store: Store) -> None:
+def test_a_lake_that_stays_away_is_owned_up_to(bringer: ArtifactUploader, store: Store) -> None:
     store.refusals = 100
     assert not bringer.all_of_it()
     assert bringer.whole({"driver.out": 4}) == set()
 
 
 @pytest.mark.parametrize("error", [OSError(errno.ENOENT, "gone"), ValueError("not JSON"), RuntimeError("x")])
-def test_no_failure_of_any_kind_ends_who_brings_the_logs(bringer: Bringer, store: Store, error: Exception) -> None:
+def test_no_failure_of_any_kind_ends_who_brings_the_logs(
+    bringer: ArtifactUploader, store: Store, error: Exception
+) -> None:
     store.refusals, store.refusal = 2, error
     bringer.now_and_then()
     assert bringer.all_of_it()
@@ -103,7 +107,7 @@ def test_no_failure_of_any_kind_ends_who_brings_the_logs(bringer: Bringer, store
 
 
 def test_a_file_that_cannot_be_read_keeps_no_other_from_the_lake(
-    tmp_path: Path, bringer: Bringer, store: Store
+    tmp_path: Path, bringer: ArtifactUploader, store: Store
 ) -> None:
     (tmp_path / "executor-1.log").write_text("said")
     store.unreadable = "driver.out"
@@ -114,6 +118,6 @@ def test_a_file_that_cannot_be_read_keeps_no_other_from_the_lake(
 def test_all_that_is_sent_of_a_growing_file_stays_within_three_times_its_size() -> None:
     sent = brought = 0
     for size in range(1, 100_000):
-        if is_worth_it(size, brought):
+        if has_grown_enough(size, brought):
             sent, brought = sent + size, size
     assert sent + 100_000 <= 4 * 100_000  # the complete file once more at its end

@@ -8,14 +8,14 @@ from typing import Any
 import pytest
 
 from penstock.clusters.backend import Phase
-from penstock.clusters.kubernetes.pod_status import Seen, loss_of_executor, of_driver, of_executors
+from penstock.clusters.kubernetes.pod_status import DriverState, driver_state, executor_failure, pending_reason
 from tests.unit.clusters.kubernetes.kubernetes_making import container, pod
 
 BORN = datetime(2026, 11, 22, 5, 0, tzinfo=timezone.utc)
 
 
-def seen(found: dict[str, Any] | None, *, after_seconds: float = 10, **more: Any) -> Seen:
-    return of_driver(found, at=BORN + timedelta(seconds=after_seconds), timeout_seconds=600, **more)
+def seen(found: dict[str, Any] | None, *, after_seconds: float = 10, **more: Any) -> DriverState:
+    return driver_state(found, at=BORN + timedelta(seconds=after_seconds), timeout_seconds=600, **more)
 
 
 def waiting(reason: str, message: str = "") -> dict[str, Any]:
@@ -33,7 +33,7 @@ def ended(code: int, reason: str = "Error", **more: Any) -> dict[str, Any]:
 
 
 def test_a_pod_that_has_just_been_made_is_starting_and_nothing_is_wrong() -> None:
-    assert seen(pod(phase="Pending")) == Seen(Phase.STARTING)
+    assert seen(pod(phase="Pending")) == DriverState(Phase.STARTING)
 
 
 def test_a_pod_whose_driver_runs_is_running() -> None:
@@ -75,8 +75,8 @@ def test_a_volume_that_cannot_be_mounted_is_told_from_the_events() -> None:
 
 
 def test_an_end_keeps_its_exit_code_and_leaves_the_reason_to_what_the_driver_said() -> None:
-    assert seen(ended(3)) == Seen(Phase.ENDED, 3)
-    assert seen(ended(0, "Completed")) == Seen(Phase.ENDED, 0)
+    assert seen(ended(3)) == DriverState(Phase.ENDED, 3)
+    assert seen(ended(0, "Completed")) == DriverState(Phase.ENDED, 0)
 
 
 @pytest.mark.parametrize(
@@ -113,7 +113,7 @@ def test_a_driver_without_its_keeper_is_not_waited_for_and_told_with_the_reason(
         assert found.reason is not None
         assert words in found.reason.message
     both = [container("driver", running={}), container("keeper", running={})]
-    assert seen(pod(containerStatuses=both)) == Seen(Phase.RUNNING)
+    assert seen(pod(containerStatuses=both)) == DriverState(Phase.RUNNING)
 
 
 def test_a_keeper_that_failed_means_an_image_without_penstock() -> None:
@@ -146,12 +146,12 @@ def test_a_driver_that_is_killed_beside_a_living_keeper_is_explained_by_its_own_
     keeper: dict[str, Any],
 ) -> None:
     states = [container("driver", **KILLED), container("keeper", **keeper)]
-    assert seen(pod(phase="Failed", containerStatuses=states)) == Seen(Phase.ENDED, 137)
+    assert seen(pod(phase="Failed", containerStatuses=states)) == DriverState(Phase.ENDED, 137)
 
 
 def test_a_driver_that_failed_by_itself_before_its_keeper_was_killed_has_failed_by_itself() -> None:
     states = [container("driver", terminated={"exitCode": 3, "reason": "Error"}), container("keeper", **KILLED)]
-    assert seen(pod(phase="Failed", containerStatuses=states)) == Seen(Phase.ENDED, 3)
+    assert seen(pod(phase="Failed", containerStatuses=states)) == DriverState(Phase.ENDED, 3)
 
 
 @pytest.mark.parametrize(
@@ -200,16 +200,16 @@ def test_executors_that_find_no_room_are_counted_with_their_reason() -> None:
     none = {"type": "PodScheduled", "status": "False", "message": "3 Insufficient cpu"}
     there = executor(1, phase="Running", containerStatuses=[container("executor", running={})])
     absent = [executor(number, phase="Pending", conditions=[none]) for number in (2, 3)]
-    reason = of_executors([there, *absent])
+    reason = pending_reason([there, *absent])
     assert reason is not None
     assert "2 executors wait" in reason.message
     assert "Insufficient cpu" in reason.message
-    assert of_executors([there]) is None
+    assert pending_reason([there]) is None
 
 
 def test_how_an_executor_was_lost_is_told_apart_from_its_going() -> None:
     killed = {"exitCode": 137, "reason": "OOMKilled"}
-    assert "memory" in str(loss_of_executor(executor(1, containerStatuses=[container("executor", terminated=killed)])))
+    assert "memory" in str(executor_failure(executor(1, containerStatuses=[container("executor", terminated=killed)])))
     done = {"exitCode": 0, "reason": "Completed"}
-    assert loss_of_executor(executor(1, containerStatuses=[container("executor", terminated=done)])) is None
-    assert loss_of_executor(executor(1, phase="Running")) is None
+    assert executor_failure(executor(1, containerStatuses=[container("executor", terminated=done)])) is None
+    assert executor_failure(executor(1, phase="Running")) is None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from penstock.clusters.kubernetes.informer import Followed
+from penstock.clusters.kubernetes.informer import WatchCache
 
 
 class Clock:
@@ -21,7 +21,7 @@ class One:
 
 def test_what_nobody_asked_for_in_a_while_is_closed_and_what_somebody_did_is_kept() -> None:
     clock = Clock()
-    followed: Followed[One] = Followed(clock)
+    followed: WatchCache[One] = WatchCache(clock)
     first, second = followed.get("first", One), followed.get("second", One)
     clock.now = 299
     assert followed.get("first", One) is first
@@ -32,7 +32,7 @@ def test_what_nobody_asked_for_in_a_while_is_closed_and_what_somebody_did_is_kep
 
 
 def test_what_is_forgotten_is_closed_and_made_anew() -> None:
-    followed: Followed[One] = Followed(Clock())
+    followed: WatchCache[One] = WatchCache(Clock())
     first = followed.get("first", One)
     followed.forget("first")
     followed.forget("first")

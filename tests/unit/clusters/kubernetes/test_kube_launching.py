@@ -89,7 +89,7 @@ def test_no_name_that_a_pod_gives_leads_out_of_its_applications_directory(
     class Pod:
         sidecar = SimpleNamespace(status=lambda _: status)
         address = staticmethod(lambda: "10.0.0.1")
-        running_sidecar: ClassVar = {"name": layout.KEEPER, "state": {"running": {}}}
+        running_sidecar: ClassVar = {"name": layout.SIDECAR, "state": {"running": {}}}
         driver = staticmethod(lambda: {"status": {"containerStatuses": [Pod.running_sidecar]}})
 
     monkeypatch.setattr(backend, "_cluster", lambda _: Pod)

@@ -35,7 +35,7 @@ def limit_range(kind: str, **bounds: dict[str, str]) -> dict[str, Any]:
     ],
 )
 def test_what_is_beyond_a_bound_is_told_with_it(kind: str, bounds: dict[str, Any], said: str) -> None:
-    reason = resources.beyond(SIZE, [limit_range(kind, **bounds)], TARGET)
+    reason = resources.limit_range_violation(SIZE, [limit_range(kind, **bounds)], TARGET)
     assert reason is not None
     assert reason.message == f"the limit range team: {said}"
     assert "--executor-memory" in reason.fix
@@ -51,7 +51,7 @@ def test_what_is_beyond_a_bound_is_told_with_it(kind: str, bounds: dict[str, Any
     ],
 )
 def test_what_is_within_bounds_is_let_through(kind: str, bounds: dict[str, Any]) -> None:
-    assert resources.beyond(SIZE, [limit_range(kind, **bounds)], TARGET) is None
+    assert resources.limit_range_violation(SIZE, [limit_range(kind, **bounds)], TARGET) is None
 
 
 def test_it_is_refused_at_the_submission(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -68,4 +68,4 @@ def test_who_may_not_look_at_limits_is_not_stopped_by_that() -> None:
         def get(self, _: str) -> dict[str, Any]:
             raise Forbidden("Kubernetes does not permit it")
 
-    assert resources.limit_ranges_of(Closed(), "lake") == []  # type: ignore[arg-type]
+    assert resources.list_limit_ranges(Closed(), "lake") == []  # type: ignore[arg-type]

@@ -12,9 +12,9 @@ from penstock.clusters.kubernetes.client import Access
 from penstock.clusters.kubernetes.preflight import (
     Permission,
     findings,
-    permitting,
+    grant_commands,
+    require_reachable,
     require_usable,
-    require_within_reach,
 )
 from penstock.errors import Forbidden, InvalidInput, NotFound
 from penstock.lake.model import Lake
@@ -86,7 +86,7 @@ def test_a_cluster_without_a_node_is_told_of_and_refuses_no_submission() -> None
 
 
 def test_commands_name_one_namespace_and_one_subject() -> None:
-    command = permitting([Permission("pods", ("get",))], "lake", "--serviceaccount=lake:drivers")
+    command = grant_commands([Permission("pods", ("get",))], "lake", "--serviceaccount=lake:drivers")
     assert command.splitlines() == [
         "kubectl --namespace lake create role penstock-pods --verb=get --resource=pods",
         "kubectl --namespace lake create rolebinding penstock-pods --role=penstock-pods --serviceaccount=lake:drivers",
@@ -97,18 +97,18 @@ def test_commands_name_one_namespace_and_one_subject() -> None:
 def test_a_lake_at_a_pods_own_address_is_refused(host: str) -> None:
     lake = Lake("mine", (f"http://{host}:8333",), "bucket", "environment")
     with pytest.raises(InvalidInput) as refused:
-        require_within_reach(launch(lake=lake))
+        require_reachable(launch(lake=lake))
     assert "penstock lake add mine" in refused.value.fix
 
 
 def test_an_embedded_catalog_is_refused_before_there_is_a_pod() -> None:
     site = "<value>jdbc:postgresql://{}:5432/metastore</value>"
     with pytest.raises(InvalidInput) as refused:
-        require_within_reach(launch(private_files={"hive-site.xml": site.format("127.0.0.1")}))
+        require_reachable(launch(private_files={"hive-site.xml": site.format("127.0.0.1")}))
     assert "PENSTOCK_DATABASE_URL" in refused.value.fix
-    require_within_reach(launch(private_files={"hive-site.xml": site.format("db.example")}))
+    require_reachable(launch(private_files={"hive-site.xml": site.format("db.example")}))
 
 
 def test_a_lake_elsewhere_is_not() -> None:
-    require_within_reach(launch(lake=Lake("mine", ("https://s3.example",), "bucket", "environment")))
+    require_reachable(launch(lake=Lake("mine", ("https://s3.example",), "bucket", "environment")))
     assert not preflight.is_loopback("s3.example")

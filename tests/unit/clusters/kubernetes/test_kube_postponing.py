@@ -11,13 +11,13 @@ import pytest
 
 from penstock.clusters.backend import Phase
 from penstock.clusters.kubernetes import backend as postponing
-from penstock.clusters.kubernetes.backend import KubernetesBackend, Postponed
-from penstock.clusters.kubernetes.client import Access, OverQuota, Refused, _refused
+from penstock.clusters.kubernetes.backend import KubernetesBackend, PostponedLaunch
+from penstock.clusters.kubernetes.client import Access, NamespaceQuotaExceeded, RequestRejected, _refused
 from penstock.errors import Forbidden, NotFound, PenstockError
 from penstock.home import Home
 from tests.unit.clusters.kubernetes.kubernetes_making import TARGET, launch
 
-QUOTA = OverQuota(403, "The namespace's quota is used up", why="exceeded quota: small", fix="wait")
+QUOTA = NamespaceQuotaExceeded(403, "The namespace's quota is used up", why="exceeded quota: small", fix="wait")
 
 
 class Clock:
@@ -29,7 +29,7 @@ class Clock:
 
 def test_it_is_asked_for_every_few_seconds_and_never_given_up() -> None:
     clock = Clock()
-    postponed = Postponed(launch(), QUOTA, clock)
+    postponed = PostponedLaunch(launch(), QUOTA, clock)
     assert not postponed.due()
     seen = postponed.observation()
     assert seen.reason is not None
@@ -61,7 +61,7 @@ class Server:
         raise NotFound("there is none")
 
     def watch(self, *_: str, **__: str) -> list[dict[str, Any]]:
-        raise Refused(503, "no watch here")
+        raise RequestRejected(503, "no watch here")
 
 
 def test_a_launch_without_room_waits_and_is_made_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -83,10 +83,10 @@ def test_a_launch_without_room_waits_and_is_made_once(tmp_path: Path, monkeypatc
 @pytest.mark.parametrize(
     ("status", "message", "kind"),
     [
-        (403, 'pods "a" is forbidden: exceeded quota: small, requested: cpu=1', OverQuota),
+        (403, 'pods "a" is forbidden: exceeded quota: small, requested: cpu=1', NamespaceQuotaExceeded),
         (403, 'pods is forbidden: User "me" cannot create resource "pods"', Forbidden),
-        (403, 'pods "a" is forbidden: violates PodSecurity "restricted:latest"', Refused),
-        (409, "already exists", Refused),
+        (403, 'pods "a" is forbidden: violates PodSecurity "restricted:latest"', RequestRejected),
+        (409, "already exists", RequestRejected),
         (401, "Unauthorized", Forbidden),
         (404, "not found", NotFound),
     ],

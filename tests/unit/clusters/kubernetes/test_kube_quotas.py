@@ -68,14 +68,14 @@ def test_as_many_applications_are_promised_room_as_their_pods_find(
     size = replace(size, driver_overhead=overhead, executor_overhead=overhead)
     each = asked(size, target, name)
     for number in (1, 2, 7):
-        has = resources.within(NODES, [quota({name: f"{round(each * number * 1000)}m"})], target)
+        has = resources.limit_by_quotas(NODES, [quota({name: f"{round(each * number * 1000)}m"})], target)
         assert admission.refuse(size, has) is None
         assert admission.room(size, [size] * (number - 1), has) is None
         assert admission.room(size, [size] * number, has) is not None
 
 
 def test_who_waits_for_a_quota_is_told_its_name_and_figures() -> None:
-    has = resources.within(NODES, [quota({"limits.cpu": "7"})], TARGET)
+    has = resources.limit_by_quotas(NODES, [quota({"limits.cpu": "7"})], TARGET)
     waits = admission.room(SMALL, [SMALL, SMALL], has)
     assert waits is not None
     assert waits.code == "quota_exceeded"
@@ -84,31 +84,33 @@ def test_who_waits_for_a_quota_is_told_its_name_and_figures() -> None:
 
 
 def test_the_usual_size_fits_a_quota_that_has_room_for_any() -> None:
-    least = resources.within(NODES, [quota({"limits.cpu": "2.9", "pods": "9"})], TARGET)
+    least = resources.limit_by_quotas(NODES, [quota({"limits.cpu": "2.9", "pods": "9"})], TARGET)
     assert admission.refuse(admission.usual_size(least), least) is not None
     for cores in ("3", "3.5", "4", "7", "8", "9.9"):
-        has = resources.within(NODES, [quota({"limits.cpu": cores, "requests.memory": "8Gi"})], TARGET)
+        has = resources.limit_by_quotas(NODES, [quota({"limits.cpu": cores, "requests.memory": "8Gi"})], TARGET)
         assert admission.refuse(admission.usual_size(has), has) is None
 
 
 def test_cores_are_counted_as_pods_ask_for_them() -> None:
     half = replace(TARGET, cpu_request=0.5)
     # Two applications: each has two pods that request half a core, and a sidecar that requests a twentieth.
-    has = resources.within(NODES, [quota({"requests.cpu": "2100m"})], half)
+    has = resources.limit_by_quotas(NODES, [quota({"requests.cpu": "2100m"})], half)
     assert admission.room(SMALL, [SMALL], has) is None
     assert admission.room(SMALL, [SMALL] * 2, has) is not None
 
 
 def test_what_could_never_fit_is_refused_and_says_what_would() -> None:
     for hard in ({"requests.memory": "4Gi"}, {"pods": "4"}, {"limits.cpu": "5"}):
-        refused = admission.refuse(replace(SMALL, executors=10), resources.within(NODES, [quota(hard)], TARGET))
+        refused = admission.refuse(
+            replace(SMALL, executors=10), resources.limit_by_quotas(NODES, [quota(hard)], TARGET)
+        )
         assert refused is not None
         assert refused.code == "too_large"
         assert "--executors 3" in refused.fix
 
 
 def test_a_quota_that_was_lowered_makes_applications_wait_and_fails_none() -> None:
-    lowered = replace(resources.within(NODES, [quota({"limits.cpu": "2"})], TARGET), elastic=True)
+    lowered = replace(resources.limit_by_quotas(NODES, [quota({"limits.cpu": "2"})], TARGET), elastic=True)
     found = fairness.plan(
         fairness.QueueSnapshot(START, lowered, [fairness.QueuedApplication("one", "a", SMALL, START)])
     )
@@ -122,19 +124,19 @@ def test_a_quota_that_was_lowered_makes_applications_wait_and_fails_none() -> No
 
 def test_a_quota_for_some_pods_only_is_left_to_the_api_server() -> None:
     for scope in ({"scopes": ["BestEffort"]}, {"scopeSelector": {"matchExpressions": []}}):
-        assert resources.within(NODES, [quota({"cpu": "1", "memory": "1Gi"}, **scope)], TARGET) == NODES
-    assert resources.within(NODES, [quota({"services": "1"})], TARGET) == NODES
+        assert resources.limit_by_quotas(NODES, [quota({"cpu": "1", "memory": "1Gi"}, **scope)], TARGET) == NODES
+    assert resources.limit_by_quotas(NODES, [quota({"services": "1"})], TARGET) == NODES
 
 
 def test_executors_that_a_quota_refuses_are_told_with_its_name_and_figures() -> None:
     driver = manifest.driver_pod(TARGET, launch())
-    missing = pod_status.executors_missing(driver, [{"metadata": {"name": "one"}}])
+    missing = pod_status.missing_executors(driver, [{"metadata": {"name": "one"}}])
     assert missing is not None
     assert missing.number == SIZE.executors - 1
     full = [quota({"requests.memory": "4Gi"}, {"requests.memory": "3Gi"})]
     shortage = resources.shortage(full, missing.each)
     assert shortage == "team: requests.memory 3Gi of 4Gi used"
-    reason = pod_status.of_quota(missing.number, shortage)
+    reason = pod_status.quota_reason(missing.number, shortage)
     assert reason.code == "quota_exceeded"
     assert (
         reason.message
@@ -146,8 +148,8 @@ def test_executors_that_a_quota_refuses_are_told_with_its_name_and_figures() -> 
 
 def test_executors_whose_number_is_sparks_choice_are_not_missed() -> None:
     wanted = launch(settings={"spark.dynamicAllocation.enabled": "true"})
-    assert pod_status.executors_missing(manifest.driver_pod(TARGET, wanted), []) is None
-    assert pod_status.executors_missing(manifest.driver_pod(TARGET, launch()), [{}] * SIZE.executors) is None
+    assert pod_status.missing_executors(manifest.driver_pod(TARGET, wanted), []) is None
+    assert pod_status.missing_executors(manifest.driver_pod(TARGET, launch()), [{}] * SIZE.executors) is None
 
 
 def test_the_capacity_of_a_backend_is_what_nodes_and_quotas_both_allow(

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.clusters.kubernetes.resources import capacity_of, declared, today
+from penstock.clusters.kubernetes.resources import capacity_of, current_capacity, declared_capacity
 from penstock.clusters.kubernetes.target import Target
 from penstock.engine.policy import admission
 from penstock.model import Capacity, ClusterSize, Node, ProcessSize, Reason
@@ -20,7 +20,7 @@ GIB = 1 << 30
 
 
 def obstacle(size: ClusterSize, nodes: list[dict[str, Any]], target: Target = TARGET) -> Reason | None:
-    found = today(nodes, target).obstacle
+    found = current_capacity(nodes, target).obstacle
     assert found is not None
     return found(size)
 
@@ -102,9 +102,9 @@ def test_with_no_node_at_all_a_cluster_waits_for_the_first() -> None:
 
 def test_too_large_is_what_the_declared_maximum_cannot_hold() -> None:
     target = replace(TARGET, capacity=Capacity(64, 256 * GIB), largest_node=Node(8, 32 * GIB))
-    most = declared(target)
+    most = declared_capacity(target)
     assert most is not None
-    now = replace(today([node("2", "4Gi")], target), elastic=True, most=most)
+    now = replace(current_capacity([node("2", "4Gi")], target), elastic=True, most=most)
     fits = ClusterSize(ProcessSize(1, GIB), ProcessSize(8, 16 * GIB), 4)
     assert admission.too_large(fits, now) is None
     no_node = admission.too_large(replace(fits, executor=ProcessSize(16, 16 * GIB)), now)
@@ -130,12 +130,12 @@ def test_the_usual_size_waits_for_no_larger_node_where_the_least_cluster_does_no
     nodes: list[tuple[int, int]], cpu_request: float
 ) -> None:
     target = replace(TARGET, cpu_request=cpu_request)
-    now = replace(today([node(f"{cpu}m", f"{memory}Mi") for cpu, memory in nodes], target), elastic=True)
+    now = replace(current_capacity([node(f"{cpu}m", f"{memory}Mi") for cpu, memory in nodes], target), elastic=True)
     least = ClusterSize(ProcessSize(1, 512 << 20), ProcessSize(1, 512 << 20), 1)
     if admission.waits_for(least, now) is None:
         assert admission.waits_for(admission.usual_size(now), now) is None
 
 
 def test_the_usual_executor_has_the_cores_of_one_node_and_leaves_some_to_the_systems_pods() -> None:
-    now = replace(today([node("7910m", "30Gi")] * 10, TARGET), elastic=True)
+    now = replace(current_capacity([node("7910m", "30Gi")] * 10, TARGET), elastic=True)
     assert admission.usual_size(now).executor == ProcessSize(7, int(27 * GIB / 4) >> 20 << 20)

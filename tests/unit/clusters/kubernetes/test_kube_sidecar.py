@@ -12,8 +12,8 @@ import pytest
 
 from penstock.clusters.kubernetes.pod import driver
 from penstock.clusters.kubernetes.pod import sidecar as module
-from penstock.clusters.kubernetes.pod.driver import Child
-from penstock.clusters.kubernetes.pod.sidecar import Keeper
+from penstock.clusters.kubernetes.pod.driver import ChildProcess
+from penstock.clusters.kubernetes.pod.sidecar import Sidecar
 from penstock.errors import StateError
 
 FULL = OSError(errno.ENOSPC, "No space left on device")
@@ -39,7 +39,7 @@ def test_nothing_ends_the_sidecar_before_the_logs_are_in_the_lake(
         monkeypatch.setattr(module, name, 0.0)
     looks: list[Exception | bool] = [error, False, True]
 
-    def look(_: Keeper) -> bool:
+    def look(_: Sidecar) -> bool:
         found = looks.pop(0)
         if isinstance(found, Exception):
             raise found
@@ -48,9 +48,9 @@ def test_nothing_ends_the_sidecar_before_the_logs_are_in_the_lake(
     def fails(*_: Any) -> None:
         raise error
 
-    monkeypatch.setattr(Keeper, "_driver_is_gone", look)
-    monkeypatch.setattr(Keeper, "_leave_a_note", fails)
-    sidecar = Keeper({"application_id": "app-1", "lake": None})
+    monkeypatch.setattr(Sidecar, "_driver_is_gone", look)
+    monkeypatch.setattr(Sidecar, "_leave_a_note", fails)
+    sidecar = Sidecar({"application_id": "app-1", "lake": None})
     bringer = Bringer()
     monkeypatch.setattr(sidecar, "_bringer", bringer)
     sidecar.run()
@@ -69,7 +69,7 @@ def test_a_child_is_read_on_where_what_it_says_cannot_be_written(
         raise FULL
 
     code = "import sys; sys.stdout.write('x' * 1_000_000)"  # more than a pipe holds
-    child = Child(
+    child = ChildProcess(
         [sys.executable, "-c", code],
         environment=os.environ,
         directory=tmp_path,

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from penstock.clusters.kubernetes import informer as kubernetes_watching
-from penstock.clusters.kubernetes.client import Refused
+from penstock.clusters.kubernetes.client import RequestRejected
 from penstock.clusters.kubernetes.informer import PodWatch
 from penstock.errors import ClusterError
 from penstock.recovery import PODS
@@ -83,7 +83,7 @@ def test_it_is_what_was_listed_and_every_change_since(watching: Callable[[Server
 
 
 def test_history_that_is_forgotten_is_listed_anew(watching: Callable[[Server], PodWatch]) -> None:
-    server = Server([["a"], ["b"]], [[Refused(410, "too old")]])
+    server = Server([["a"], ["b"]], [[RequestRejected(410, "too old")]])
     watch = watching(server)
     within(lambda: set(watch.pods()) == {"b"})
 
@@ -140,7 +140,7 @@ def test_a_server_that_forgets_all_history_at_once_is_not_asked_without_pause(
     watching: Callable[[Server], PodWatch], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(kubernetes_watching, "_POLICY", replace(PODS, first_seconds=30.0, longest_seconds=30.0))
-    server = Server([["a"]], [[Refused(410, "too old")] for _ in range(1000)])
+    server = Server([["a"]], [[RequestRejected(410, "too old")] for _ in range(1000)])
     watching(server)
     within(lambda: len(server.versions) >= 2)
     time.sleep(0.05)

@@ -9,7 +9,7 @@ import pytest
 
 from penstock.errors import InvalidInput, NotFound
 from penstock.lab.loadgen import cosbench
-from penstock.lab.loadgen.workload import Division, Kind, Limit, Numbers, Sizes, parse_sizes
+from penstock.lab.loadgen.workload import Division, Limit, Numbers, OperationKind, Sizes, parse_sizes
 
 SAMPLE = """<?xml version="1.0" encoding="UTF-8"?>
 <workload name="sample" description="reads and writes">
@@ -44,7 +44,7 @@ SAMPLE = """<?xml version="1.0" encoding="UTF-8"?>
 """
 
 
-def parse(text: str) -> cosbench.Read:
+def parse(text: str) -> cosbench.CosbenchFile:
     return cosbench.parse(text.encode(), "load.xml")
 
 
@@ -62,14 +62,18 @@ def test_the_stages_that_load_the_store_are_taken_over() -> None:
     ]
     prepare, main, cleanup = workload.stages
     assert prepare.works[0].limit.each_once
-    assert prepare.works[0].operations[0].kind is Kind.PUT
-    assert cleanup.works[0].operations[0].kind is Kind.DELETE
+    assert prepare.works[0].operations[0].kind is OperationKind.PUT
+    assert cleanup.works[0].operations[0].kind is OperationKind.DELETE
     mixed, other = main.works
     assert (mixed.workers, mixed.rampup_seconds, mixed.rampdown_seconds) == (8, 5.0, 2.0)
     assert mixed.limit == Limit(seconds=30.0)
-    assert [(op.kind, op.ratio) for op in mixed.operations] == [(Kind.GET, 70), (Kind.PUT, 20), (Kind.LIST, 10)]
+    assert [(op.kind, op.ratio) for op in mixed.operations] == [
+        (OperationKind.GET, 70),
+        (OperationKind.PUT, 20),
+        (OperationKind.LIST, 10),
+    ]
     assert other.limit == Limit(operations=100)
-    assert [op.kind for op in other.operations] == [Kind.DELETE]
+    assert [op.kind for op in other.operations] == [OperationKind.DELETE]
     assert other.operations[0].targets.division is Division.OBJECT
     assert other.operations[0].targets.containers == Numbers(1, 1, in_turn=True)
     assert mixed.operations[0].targets.name(1, 7) == "b1/myobjects7"

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.lab.loadgen.workload import Numbers, named_size, parse_numbers, parse_sizes
+from penstock.lab.loadgen.workload import Numbers, format_size, parse_numbers, parse_sizes
 
 
 @given(st.integers(1, 4000), st.integers(0, 4000), st.sampled_from(["B", "KB", "MB"]), st.integers(), st.text())
@@ -104,5 +104,5 @@ def test_the_shares_of_workers_are_all_there_is_and_overlap_only_where_there_is_
 @given(st.integers(1, 1 << 40))
 def test_a_named_size_is_exact(count: int) -> None:
     units = {"B": 1, "KB": 1000, "MB": 1000**2, "GB": 1000**3, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
-    number, unit = named_size(count).split()
+    number, unit = format_size(count).split()
     assert int(number) * units[unit] == count

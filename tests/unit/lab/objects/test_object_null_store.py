@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from penstock.lab.loadgen import cosbench
-from penstock.lab.loadgen.null_store import Canned
-from penstock.lab.loadgen.workload import Kind
+from penstock.lab.loadgen.null_store import NullStoreConfig
+from penstock.lab.loadgen.workload import OperationKind
 
 TWO_SETS = """<workload name="w"><workflow>
   <workstage name="p">
@@ -20,11 +20,11 @@ TWO_SETS = """<workload name="w"><workflow>
 
 def test_objects_have_the_sizes_they_were_written_with_also_where_names_begin_alike() -> None:
     workload = cosbench.parse(TWO_SETS.encode(), "w.xml").workload
-    canned = Canned.of(workload, seed=1, bucket="bucket", prefix="p")
+    canned = NullStoreConfig.of(workload, seed=1, bucket="bucket", prefix="p")
     assert canned.size_of("b1/myobjects3") == 1000
     assert canned.size_of("b21/myobjects3") == 2000
     assert canned.size_of("b1/x(3") == 3000
     read = workload.stages[-1].works[0].operations[0]
-    assert read.kind is Kind.GET
+    assert read.kind is OperationKind.GET
     assert read.sizes is not None
     assert read.sizes.of(1, "b21/myobjects3") == canned.size_of("b21/myobjects3")

@@ -6,40 +6,40 @@ import pytest
 
 from penstock.errors import LakeError
 from penstock.lab.loadgen import results
-from penstock.lab.loadgen.processes import Result
-from penstock.lab.loadgen.schedule import Plan
-from penstock.lab.loadgen.statistics import WRONG_CONTENT, Tally
-from penstock.lab.loadgen.workload import Kind, Limit, Numbers, Operation, Sizes, Stage, Targets, Work
+from penstock.lab.loadgen.processes import StageResult
+from penstock.lab.loadgen.schedule import RequestSequence
+from penstock.lab.loadgen.statistics import WRONG_CONTENT, OperationStats
+from penstock.lab.loadgen.workload import Limit, Numbers, Operation, OperationKind, Sizes, Stage, Targets, Work
 
-PUT = Operation(Kind.PUT, 1, Targets(Numbers(1, 1), Numbers(1, 9)), Sizes.constant(1000))
+PUT = Operation(OperationKind.PUT, 1, Targets(Numbers(1, 1), Numbers(1, 9)), Sizes.constant(1000))
 STAGE = Stage("main", (Work("w", 3, (PUT,), Limit(seconds=3)),))
 
 
-def written(*names: str) -> Result:
-    return Result(STAGE, [[Tally()]], [False], frozenset(names), 0.0)
+def written(*names: str) -> StageResult:
+    return StageResult(STAGE, [[OperationStats()]], [False], frozenset(names), 0.0)
 
 
-def read(before: Result, **errors: int) -> Result:
-    stage = results.stage_after(before)
+def read(before: StageResult, **errors: int) -> StageResult:
+    stage = results.read_back_stage(before)
     assert stage is not None
-    tally = Tally(verified_bytes=3000)
+    tally = OperationStats(verified_bytes=3000)
     for kind, count in errors.items():
         for _ in range(count):
             tally.failed(kind.replace("_", " "), f"c1/o2: {kind}")
-    return Result(stage, [[tally]], [False], frozenset(), 0.0)
+    return StageResult(stage, [[tally]], [False], frozenset(), 0.0)
 
 
 def test_each_object_written_is_read_once() -> None:
-    stage = results.stage_after(written("c1/o1", "c1/o2", "c1/o3", "c1/o4"))
+    stage = results.read_back_stage(written("c1/o1", "c1/o2", "c1/o3", "c1/o4"))
     assert stage is not None
     (work,) = stage.works
-    names = [request.name for index in range(work.workers) for request in Plan(work, index, seed=1)]
+    names = [request.name for index in range(work.workers) for request in RequestSequence(work, index, seed=1)]
     assert sorted(names) == ["c1/o1", "c1/o2", "c1/o3", "c1/o4"]
     assert not stage.measured
 
 
 def test_of_very_many_objects_some_are_read_evenly_chosen() -> None:
-    stage = results.stage_after(written(*(f"c1/o{number:06}" for number in range(25_000))))
+    stage = results.read_back_stage(written(*(f"c1/o{number:06}" for number in range(25_000))))
     assert stage is not None
     names = stage.works[0].operations[0].names
     assert 8000 <= len(names) <= 10_000
@@ -47,12 +47,12 @@ def test_of_very_many_objects_some_are_read_evenly_chosen() -> None:
 
 
 def test_nothing_is_read_where_nothing_was_written() -> None:
-    assert results.stage_after(written()) is None
+    assert results.read_back_stage(written()) is None
 
 
 def test_everything_there_is_right() -> None:
     before = written("c1/o1", "c1/o2")
-    found = results.check(before, read(before))
+    found = results.read_back_check(before, read(before))
     assert found["right"]
     assert found["note"] == "2 of 2 written objects read back, 3000 bytes compared"
 
@@ -60,7 +60,7 @@ def test_everything_there_is_right() -> None:
 @pytest.mark.parametrize("errors", [{"missing_object": 1}, {WRONG_CONTENT.replace(" ", "_"): 1}])
 def test_a_lost_or_a_wrong_object_is_wrong(errors: dict[str, int]) -> None:
     before = written("c1/o1", "c1/o2")
-    found = results.check(before, read(before, **errors))
+    found = results.read_back_check(before, read(before, **errors))
     assert not found["right"]
     assert "c1/o2" in found["note"]
 
@@ -68,4 +68,4 @@ def test_a_lost_or_a_wrong_object_is_wrong(errors: dict[str, int]) -> None:
 def test_a_store_that_fails_meanwhile_is_no_wrong_store() -> None:
     before = written("c1/o1", "c1/o2")
     with pytest.raises(LakeError, match="could not be read back"):
-        results.check(before, read(before, overloaded=2, missing_object=1))
+        results.read_back_check(before, read(before, overloaded=2, missing_object=1))

@@ -7,17 +7,17 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.lab.loadgen.processes import Result
-from penstock.lab.loadgen.results import measured, samples
-from penstock.lab.loadgen.statistics import WRONG_CONTENT, Tally
-from penstock.lab.loadgen.workload import Kind, Limit, Numbers, Operation, Sizes, Stage, Targets, Work
+from penstock.lab.loadgen.processes import StageResult
+from penstock.lab.loadgen.results import measured_operations, samples
+from penstock.lab.loadgen.statistics import WRONG_CONTENT, OperationStats
+from penstock.lab.loadgen.workload import Limit, Numbers, Operation, OperationKind, Sizes, Stage, Targets, Work
 
 TARGETS = Targets(Numbers(1, 1), Numbers(1, 9))
-GET = Operation(Kind.GET, 1, TARGETS, Sizes.constant(1 << 20))
+GET = Operation(OperationKind.GET, 1, TARGETS, Sizes.constant(1 << 20))
 
 
-def tally_of(ends: list[float], size: int = 1 << 20) -> Tally:
-    tally = Tally()
+def tally_of(ends: list[float], size: int = 1 << 20) -> OperationStats:
+    tally = OperationStats()
     for end in ends:
         tally.succeeded(size, end)
         tally.timed(5000, 2000, end, "c1/o1", "http://g")
@@ -25,11 +25,11 @@ def tally_of(ends: list[float], size: int = 1 << 20) -> Tally:
 
 
 def taken(
-    *tallies: Tally, works: tuple[Work, ...] | None = None, ran_out: bool = False, **ceilings: float
+    *tallies: OperationStats, works: tuple[Work, ...] | None = None, ran_out: bool = False, **ceilings: float
 ) -> list[dict[str, Any]]:
     works = works or (Work("w", 16, (GET,), Limit(seconds=3)),)
     per_work = [[tally] for tally in tallies]
-    result = Result(Stage("main", works), per_work, [ran_out] * len(works), frozenset(), core_seconds=1.5)
+    result = StageResult(Stage("main", works), per_work, [ran_out] * len(works), frozenset(), core_seconds=1.5)
     return list(samples(result, {name.replace("_", " "): rate for name, rate in ceilings.items()}, processes=2))
 
 
@@ -69,7 +69,7 @@ def test_wrong_content_is_an_error_and_a_wrong_check() -> None:
 
 
 def test_what_never_succeeded_has_errors_and_no_rate() -> None:
-    tally = Tally()
+    tally = OperationStats()
     tally.failed("cannot connect", "c1/o1: refused")
     found = taken(tally)
     assert not of_kind(found, "measure") + of_kind(found, "check") + of_kind(found, "point")
@@ -77,17 +77,17 @@ def test_what_never_succeeded_has_errors_and_no_rate() -> None:
 
 
 def test_only_what_was_tried_in_vain_is_fruitless() -> None:
-    never, late, failed = Tally(), Tally(late=1), Tally()
+    never, late, failed = OperationStats(), OperationStats(late=1), OperationStats()
     failed.failed("time-out", "c1/o1")
     works = tuple(Work(name, 1, (GET,), Limit(seconds=3)) for name in "abcd")
     per_work = [[tally] for tally in (never, late, failed, tally_of([0.1]))]
-    result = Result(Stage("main", works), per_work, [False] * 4, frozenset(), 0.0)
-    assert [one.fruitless for one in measured(result)] == [False, True, True, False]
+    result = StageResult(Stage("main", works), per_work, [False] * 4, frozenset(), 0.0)
+    assert [one.fruitless for one in measured_operations(result)] == [False, True, True, False]
 
 
 def test_a_rate_is_compared_with_the_generators_own_ceiling() -> None:
     ceilings = {"get 1 MiB, 16 workers": 4.0}
-    result = Result(
+    result = StageResult(
         Stage("main", (Work("w", 16, (GET,), Limit(seconds=3)),)),
         [[tally_of([0.1, 0.2, 2.5])]],
         [False],
@@ -107,9 +107,9 @@ def test_names_are_never_the_same_twice() -> None:
 
 @given(st.lists(st.lists(st.tuples(st.floats(0, 100), st.integers(1, 10**6)), max_size=30), min_size=1, max_size=5))
 def test_tallies_of_processes_add_up_to_that_of_one(parts: list[list[tuple[float, int]]]) -> None:
-    whole, merged = Tally(), Tally()
+    whole, merged = OperationStats(), OperationStats()
     for part in parts:
-        tally = Tally()
+        tally = OperationStats()
         for end, amount in part:
             for counting in (tally, whole):
                 counting.succeeded(amount, end)

@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-from penstock.lab.loadgen.processes import GIVE_UP_AFTER, Slot
+from penstock.lab.loadgen.processes import GIVE_UP_AFTER, LoadWorker
 from penstock.lab.loadgen.schedule import Request
 from penstock.lab.loadgen.statistics import UNFINISHED
-from penstock.lab.loadgen.transfer import Outcome
-from penstock.lab.loadgen.workload import Kind, Limit, Numbers, Operation, Targets, Work
+from penstock.lab.loadgen.transfer import RequestOutcome
+from penstock.lab.loadgen.workload import Limit, Numbers, Operation, OperationKind, Targets, Work
 
-READ = Operation(Kind.GET, 1, Targets(Numbers(1, 1), Numbers(1, 9)))
-GOOD = Outcome("", "", transferred=100, verified=100, total_us=5000, first_byte_us=2000)
-BAD = Outcome("overloaded", "c1/o1: 503 SlowDown", 0, 0, 1000, None)
-
-
-def slot(limit: Limit, *, rampup: float = 0, rampdown: float = 0, rate: float | None = None, workers: int = 1) -> Slot:
-    return Slot(Work("main", workers, (READ,), limit, rampup, rampdown, rate), 0, seed=1, gateway="http://g")
+READ = Operation(OperationKind.GET, 1, Targets(Numbers(1, 1), Numbers(1, 9)))
+GOOD = RequestOutcome("", "", transferred=100, verified=100, total_us=5000, first_byte_us=2000)
+BAD = RequestOutcome("overloaded", "c1/o1: 503 SlowDown", 0, 0, 1000, None)
 
 
-def make(slot: Slot, at: float, *, until: float | None = None, outcome: Outcome = GOOD) -> Request:
+def slot(
+    limit: Limit, *, rampup: float = 0, rampdown: float = 0, rate: float | None = None, workers: int = 1
+) -> LoadWorker:
+    return LoadWorker(Work("main", workers, (READ,), limit, rampup, rampdown, rate), 0, seed=1, gateway="http://g")
+
+
+def make(slot: LoadWorker, at: float, *, until: float | None = None, outcome: RequestOutcome = GOOD) -> Request:
     request = slot.next(at)
     assert request is not None
     slot.completed(request, outcome, at, at + 0.005 if until is None else until)
@@ -99,7 +101,7 @@ def test_without_a_schedule_the_next_request_is_due_when_the_last_has_ended() ->
 
 def test_what_is_acknowledged_is_remembered_until_it_is_touched_again() -> None:
     worker = slot(Limit(seconds=100))
-    put, delete = (Request(0, kind, "c1/o1", 100, 0, 100) for kind in (Kind.PUT, Kind.DELETE))
+    put, delete = (Request(0, kind, "c1/o1", 100, 0, 100) for kind in (OperationKind.PUT, OperationKind.DELETE))
     worker.completed(put, GOOD, 0.0, 0.1)
     assert (worker.written, worker.doubtful) == ({"c1/o1"}, set())
     worker.completed(put, BAD, 0.1, 0.2)
@@ -114,7 +116,7 @@ def test_what_is_acknowledged_is_remembered_until_it_is_touched_again() -> None:
 
 def test_workers_on_a_schedule_take_turns() -> None:
     limit = Limit(seconds=10)
-    workers = [Slot(Work("main", 4, (READ,), limit, rate=2.0), index, 1, "g") for index in range(4)]
+    workers = [LoadWorker(Work("main", 4, (READ,), limit, rate=2.0), index, 1, "g") for index in range(4)]
     assert [worker.due for worker in workers] == [0.0, 0.5, 1.0, 1.5]
     make(workers[1], 0.5)
     assert workers[1].due == 2.5

@@ -7,7 +7,7 @@ import pytest
 from penstock.errors import NotFound
 from penstock.lake.ceph import configuration
 
-ALL = configuration.names(osds=3, gateways=2)
+ALL = configuration.daemon_names(osds=3, gateways=2)
 
 
 def test_names_are_in_the_order_of_what_needs_what() -> None:
@@ -17,7 +17,7 @@ def test_names_are_in_the_order_of_what_needs_what() -> None:
 @pytest.mark.parametrize("name", ALL)
 def test_a_process_is_known_by_the_arguments_it_was_started_with(name: str) -> None:
     program, *rest = configuration.command(name)
-    assert configuration.name_in([f"/usr/bin/{program}", *rest]) == name
+    assert configuration.daemon_of_command([f"/usr/bin/{program}", *rest]) == name
 
 
 @pytest.mark.parametrize(
@@ -33,17 +33,17 @@ def test_a_process_is_known_by_the_arguments_it_was_started_with(name: str) -> N
     ],
 )
 def test_another_programs_process_is_no_daemon(arguments: list[str]) -> None:
-    assert configuration.name_in(arguments) is None
+    assert configuration.daemon_of_command(arguments) is None
 
 
 def test_the_monitor_starts_first_and_gateways_last_and_they_end_the_other_way_round() -> None:
-    assert configuration.stages(ALL) == [["mon.a"], ["mgr.a", "osd.0", "osd.1", "osd.2"], ["rgw.0", "rgw.1"]]
-    assert configuration.stopping(ALL)[0] == ["rgw.0", "rgw.1"]
-    assert configuration.stopping(ALL)[-1] == ["mon.a"]
+    assert configuration.start_stages(ALL) == [["mon.a"], ["mgr.a", "osd.0", "osd.1", "osd.2"], ["rgw.0", "rgw.1"]]
+    assert configuration.stop_stages(ALL)[0] == ["rgw.0", "rgw.1"]
+    assert configuration.stop_stages(ALL)[-1] == ["mon.a"]
 
 
 def test_what_is_started_together_is_counted_by_kind() -> None:
-    assert [configuration.describe(stage) for stage in configuration.stages(ALL)] == [
+    assert [configuration.describe(stage) for stage in configuration.start_stages(ALL)] == [
         "monitor",
         "manager, 3 OSDs",
         "2 gateways",
@@ -52,12 +52,12 @@ def test_what_is_started_together_is_counted_by_kind() -> None:
 
 
 def test_only_what_is_missing_is_started() -> None:
-    assert configuration.stages(["osd.1", "rgw.0"]) == [["osd.1"], ["rgw.0"]]
-    assert configuration.stages([]) == []
+    assert configuration.start_stages(["osd.1", "rgw.0"]) == [["osd.1"], ["rgw.0"]]
+    assert configuration.start_stages([]) == []
 
 
 def test_an_unknown_name_is_refused_with_the_known_names() -> None:
-    assert configuration.known("osd.2", ALL) == "osd.2"
+    assert configuration.require_daemon("osd.2", ALL) == "osd.2"
     with pytest.raises(NotFound) as caught:
-        configuration.known("osd.3", ALL)
+        configuration.require_daemon("osd.3", ALL)
     assert "osd.2" in caught.value.why

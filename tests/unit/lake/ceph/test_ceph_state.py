@@ -9,30 +9,30 @@ from typing import Any
 import pytest
 
 from penstock.errors import Conflict, InvalidInput, StateError
-from penstock.lake.ceph.layout import Layout, State
+from penstock.lake.ceph.layout import CephState, Layout
 from penstock.units import GIB
 
 
-def made(**asked: Any) -> State:
-    return State.new(Layout.checked(**asked), None)
+def made(**asked: Any) -> CephState:
+    return CephState.new(Layout.checked(**asked), None)
 
 
 def test_it_is_read_as_it_was_written_and_is_private(tmp_path: Path) -> None:
     state = made(osds=4, erasure="2+2", metadata_directory=Path("/fast"))
     state.store(tmp_path)
-    assert State.load(tmp_path) == state
+    assert CephState.load(tmp_path) == state
     assert stat.S_IMODE((tmp_path / "state.json").stat().st_mode) == 0o600
     assert state.sts_key not in repr(state)
 
 
 def test_there_is_none_where_none_was_stored(tmp_path: Path) -> None:
-    assert State.load(tmp_path) is None
+    assert CephState.load(tmp_path) is None
 
 
 def test_a_damaged_one_is_told(tmp_path: Path) -> None:
     (tmp_path / "state.json").write_text('{"fsid": "x"}')
     with pytest.raises(StateError):
-        State.load(tmp_path)
+        CephState.load(tmp_path)
 
 
 def test_the_default_placement_is_simply_ceph_and_the_other_has_its_kind_in_its_name() -> None:
@@ -43,7 +43,7 @@ def test_the_default_placement_is_simply_ceph_and_the_other_has_its_kind_in_its_
 def test_quotas_follow_from_what_each_protection_costs_unless_they_are_given() -> None:
     quotas = made().quotas
     assert quotas["erasure"] == pytest.approx(2 * quotas["replicated"], abs=1)
-    assert set(State.new(Layout.checked(), GIB).quotas.values()) == {GIB}
+    assert set(CephState.new(Layout.checked(), GIB).quotas.values()) == {GIB}
 
 
 def test_nothing_asked_for_changes_nothing() -> None:

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from penstock.lake.ceph.configuration import Daemon
-from penstock.lake.ceph.layout import Layout, State
-from penstock.lake.ceph.status import cluster_of, daemon_status, state_of
+from penstock.lake.ceph.layout import CephState, Layout
+from penstock.lake.ceph.status import daemon_status, overall_state, parse_cluster
 from penstock.processes import Process, ProcessId
 from penstock.units import GIB, MIB
 
-STATE = State.new(Layout.checked(), None)
+STATE = CephState.new(Layout.checked(), None)
 
 
 def process(core_seconds: float) -> Process:
@@ -53,7 +53,7 @@ def answers() -> tuple[dict[str, Any], dict[str, Any]]:
 
 
 def test_what_is_stored_is_told_beside_what_it_takes_by_lake() -> None:
-    cluster = cluster_of(STATE, *answers())
+    cluster = parse_cluster(STATE, *answers())
     assert {kept.lake: kept.raw_bytes / kept.stored_bytes for kept in cluster.stored} == {
         "ceph": 3.0,
         "ceph-erasure": 1.5,
@@ -65,7 +65,7 @@ def test_what_is_stored_is_told_beside_what_it_takes_by_lake() -> None:
 def test_a_cluster_without_groups_yet_is_told_all_the_same() -> None:
     status, usage = answers()
     status["pgmap"] = {}
-    assert cluster_of(STATE, status, usage).groups == {}
+    assert parse_cluster(STATE, status, usage).groups == {}
 
 
 def test_a_daemon_uses_what_it_used_while_it_was_watched() -> None:
@@ -106,4 +106,4 @@ def test_it_is_up_only_where_everything_serves(
         replace(one, name=f"osd.{number}", pid=7 if number < running else None, serves=number < serving)
         for number in range(2)
     )
-    assert state_of(daemons, cluster_of(STATE, *answers()) if monitor_answers else None) == expected
+    assert overall_state(daemons, parse_cluster(STATE, *answers()) if monitor_answers else None) == expected

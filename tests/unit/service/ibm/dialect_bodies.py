@@ -9,7 +9,7 @@ from typing import Any
 from penstock.lake.model import Lake
 from penstock.model import ClusterSize, ProcessSize
 from penstock.service.ibm.bodies import ApplicationRequest, JobRequest
-from penstock.service.ibm.translation import Surroundings, Translation, translate
+from penstock.service.ibm.translation import Translation, TranslationContext, translate
 
 GIB = 1 << 30
 USUAL = ClusterSize(ProcessSize(1, GIB), ProcessSize(2, 2 * GIB), 1)
@@ -23,8 +23,10 @@ def recorded(name: str) -> dict[str, Any]:
     return body
 
 
-def around(**changes: Any) -> Surroundings:
-    return Surroundings(**{"instance": "team", "usual": USUAL, "home": HOME, "lakes": [HOME, SALES, CEPH], **changes})
+def around(**changes: Any) -> TranslationContext:
+    return TranslationContext(
+        **{"instance": "team", "usual": USUAL, "home": HOME, "lakes": [HOME, SALES, CEPH], **changes}
+    )
 
 
 def application(body: dict[str, Any], **changes: Any) -> Translation:

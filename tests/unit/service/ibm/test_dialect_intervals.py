@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from penstock.engine.repository.listing import Interval
 from penstock.errors import InvalidInput
 from penstock.service.ibm.responses import moment
-from penstock.service.ibm.translation import parse
+from penstock.service.ibm.translation import parse_interval
 
 NOW = datetime(2026, 11, 21, 22, 30, tzinfo=timezone.utc)
 
@@ -22,11 +22,11 @@ def at(*parts: int) -> datetime:
 
 
 def test_no_interval_is_no_limit() -> None:
-    assert parse("end_time_interval", None, NOW) == Interval()
+    assert parse_interval("end_time_interval", None, NOW) == Interval()
 
 
 def test_words_stand_for_no_limit_and_for_now() -> None:
-    assert parse("i", "BEGINNING,CURRENT", NOW) == Interval(None, NOW)
+    assert parse_interval("i", "BEGINNING,CURRENT", NOW) == Interval(None, NOW)
 
 
 @pytest.mark.parametrize(
@@ -43,7 +43,7 @@ def test_words_stand_for_no_limit_and_for_now() -> None:
     ],
 )
 def test_times_are_read_as_clients_write_them(text: str, meant: datetime) -> None:
-    assert parse("i", f"{text},CURRENT", NOW) == Interval(meant, NOW)
+    assert parse_interval("i", f"{text},CURRENT", NOW) == Interval(meant, NOW)
 
 
 @pytest.mark.parametrize(
@@ -61,19 +61,19 @@ def test_times_are_read_as_clients_write_them(text: str, meant: datetime) -> Non
 )
 def test_what_is_no_interval_is_refused_with_an_example(text: str) -> None:
     with pytest.raises(InvalidInput) as caught:
-        parse("end_time_interval", text, NOW)
+        parse_interval("end_time_interval", text, NOW)
     assert "?end_time_interval=BEGINNING" in caught.value.fix
 
 
 @given(st.text(max_size=40))
 def test_any_text_is_an_interval_or_refused(text: str) -> None:
     with contextlib.suppress(InvalidInput):
-        parse("i", f"{text},CURRENT", at(9999, 12, 31))
+        parse_interval("i", f"{text},CURRENT", at(9999, 12, 31))
 
 
 @given(st.datetimes(min_value=datetime(1, 1, 1), timezones=st.just(timezone.utc)))
 def test_a_time_as_it_is_shown_is_read_as_the_same(time: datetime) -> None:
     shown = moment(time)
-    assert parse("i", f"{shown},CURRENT", at(9999, 12, 31, 23, 59, 59, 999_999)).after == time.replace(
+    assert parse_interval("i", f"{shown},CURRENT", at(9999, 12, 31, 23, 59, 59, 999_999)).after == time.replace(
         microsecond=time.microsecond // 1000 * 1000
     )

@@ -38,15 +38,15 @@ def opened_by(*accepted: Credentials) -> object:
 
 
 def test_the_lakes_own_keys_and_none_mean_the_lake(home: Home, lake: Lake) -> None:
-    assert stores.lake_opened_by(home, lake, None, queue="team") == lake
-    assert stores.lake_opened_by(home, lake, OWN, queue="team") == lake
+    assert stores.resolve_credentials(home, lake, None, queue="team") == lake
+    assert stores.resolve_credentials(home, lake, OWN, queue="team") == lake
 
 
 def test_other_keys_that_open_it_are_kept_once_in_the_private_file_only(
     home: Home, lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(stores, "require_reachable", opened_by(OWN, GIVEN))
-    found = [stores.lake_opened_by(home, lake, GIVEN, queue="team") for _ in range(2)]
+    found = [stores.resolve_credentials(home, lake, GIVEN, queue="team") for _ in range(2)]
     assert found[0] == found[1]
     assert (found[0].endpoints, found[0].bucket) == (lake.endpoints, lake.bucket)
     assert Lakes(home).credentials_of(found[0]) == GIVEN
@@ -60,7 +60,7 @@ def test_the_keys_of_one_queue_open_nothing_for_another(
     home: Home, lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(stores, "require_reachable", opened_by(OWN, GIVEN))
-    mine, theirs = (stores.lake_opened_by(home, lake, GIVEN, queue=queue) for queue in ("mine", "theirs"))
+    mine, theirs = (stores.resolve_credentials(home, lake, GIVEN, queue=queue) for queue in ("mine", "theirs"))
     assert mine.name != theirs.name
     assert [found.scope and found.scope.queue for found in (mine, theirs)] == ["mine", "theirs"]
     lakes = Lakes(home)
@@ -77,17 +77,17 @@ def test_new_keys_of_a_home_that_was_made_from_keys_open_the_original_place(
 ) -> None:
     newer = Credentials("NEWER", "newer-secret")
     monkeypatch.setattr(stores, "require_reachable", opened_by(OWN, GIVEN, newer))
-    first = stores.lake_opened_by(home, lake, GIVEN, queue="team")
-    second = stores.lake_opened_by(home, first, newer, queue="team")
+    first = stores.resolve_credentials(home, lake, GIVEN, queue="team")
+    second = stores.resolve_credentials(home, first, newer, queue="team")
     assert second.scope == first.scope == CredentialScope("sales", "team")
-    assert stores.lake_opened_by(home, first, GIVEN, queue="team") == first
+    assert stores.resolve_credentials(home, first, GIVEN, queue="team") == first
 
 
 def test_who_brings_keys_is_given_no_others(home: Home, lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stores, "require_reachable", opened_by(OWN, GIVEN))
     leasing = Lakes(home).add(replace(lake, sts=Sts(lake.endpoints[0], "arn:aws:iam:::role/penstock")), OWN)
-    assert stores.lake_opened_by(home, leasing, OWN, queue="team").sts is not None
-    assert stores.lake_opened_by(home, leasing, GIVEN, queue="team").sts is None
+    assert stores.resolve_credentials(home, leasing, OWN, queue="team").sts is not None
+    assert stores.resolve_credentials(home, leasing, GIVEN, queue="team").sts is None
 
 
 def test_keys_that_do_not_open_it_are_refused_and_not_kept(
@@ -95,24 +95,24 @@ def test_keys_that_do_not_open_it_are_refused_and_not_kept(
 ) -> None:
     monkeypatch.setattr(stores, "require_reachable", opened_by(OWN))
     with pytest.raises(InvalidInput, match="do not open"):
-        stores.lake_opened_by(home, lake, GIVEN, queue="team")
+        stores.resolve_credentials(home, lake, GIVEN, queue="team")
     assert Lakes(home).all() == [lake]
 
 
 def test_a_store_that_is_away_is_not_the_keys_fault(home: Home, lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stores, "require_reachable", opened_by())
     with pytest.raises(LakeError):
-        stores.lake_opened_by(home, lake, GIVEN, queue="team")
+        stores.resolve_credentials(home, lake, GIVEN, queue="team")
 
 
 def test_the_embedded_lake_has_one_pair(home: Home) -> None:
     embedded = Lakes(home).add(Lake("embedded", ("http://127.0.0.1:8333",), "penstock", "", kind="embedded"), OWN)
-    assert stores.lake_opened_by(home, embedded, OWN, queue="team") == embedded
+    assert stores.resolve_credentials(home, embedded, OWN, queue="team") == embedded
     with pytest.raises(InvalidInput, match="not those of the lake"):
-        stores.lake_opened_by(home, embedded, GIVEN, queue="team")
+        stores.resolve_credentials(home, embedded, GIVEN, queue="team")
 
 
 def test_before_its_first_start_no_keys_are_the_embedded_lakes(home: Home) -> None:
     unmade = Lake("embedded", (), "penstock", "file:embedded", kind="embedded")
     with pytest.raises(InvalidInput, match="not those of the lake"):
-        stores.lake_opened_by(home, unmade, GIVEN, queue="team")
+        stores.resolve_credentials(home, unmade, GIVEN, queue="team")

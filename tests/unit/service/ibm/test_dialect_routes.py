@@ -185,7 +185,7 @@ def test_the_lakes_own_keys_in_a_body_are_dropped(world: World) -> None:
 @pytest.fixture
 def theirs(world: World) -> Lake:
     """A lake made from the keys in a body of the instance “other”."""
-    return Lakes(world.home).add(registry.scoped(world.lake, THEIRS, "other"), THEIRS)
+    return Lakes(world.home).add(registry.credential_scoped(world.lake, THEIRS, "other"), THEIRS)
 
 
 def test_what_keys_in_a_body_opened_is_listed_to_its_own_instance_only(world: World, theirs: Lake) -> None:

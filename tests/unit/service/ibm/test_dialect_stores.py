@@ -10,7 +10,7 @@ from penstock.errors import InvalidInput
 from penstock.lake.model import Credentials
 from penstock.profiles.check import is_secret
 from penstock.service.ibm import stores
-from penstock.service.ibm.stores import CosAddress, Store, choose
+from penstock.service.ibm.stores import CosAddress, Store, choose_lake
 from tests.unit.service.ibm.dialect_bodies import CEPH, HOME, SALES, application, details
 
 SECRET = "wJalrXUtnFEMIbPxRfiCYEXAMPLEKEY"
@@ -29,7 +29,7 @@ SECRET = "wJalrXUtnFEMIbPxRfiCYEXAMPLEKEY"
 )
 def test_however_a_body_writes_its_keys_none_is_left_among_the_settings(prefix: str) -> None:
     settings = {f"{prefix}access.key": "AKIA", f"{prefix}secret.key": SECRET, f"{prefix}endpoint": "h", "spark.a": "b"}
-    found, left = stores.parted(settings)
+    found, left = stores.split_stores(settings)
     assert left == {"spark.a": "b"}
     assert [store.keys for store in found.values()] == [Credentials("AKIA", SECRET)]
     assert SECRET not in repr(found)
@@ -44,20 +44,20 @@ def test_no_secret_of_any_store_setting_survives_as_a_setting() -> None:
         "spark.hadoop.fs.stocator.scheme.list": "cos",
         "spark.hadoop.fs.cos.impl": "com.ibm.stocator.fs.ObjectStoreFileSystem",
     }
-    _, left = stores.parted(settings)
+    _, left = stores.split_stores(settings)
     assert not left
     assert not any(is_secret(key, value) for key, value in left.items())
 
 
 def test_a_setting_of_the_file_system_that_opens_no_store_stays() -> None:
     settings = {"spark.hadoop.fs.s3a.connection.maximum": "64", "spark.hadoop.fs.s3a.bucket.b.readahead.range": "1m"}
-    assert stores.parted(settings) == ({}, settings)
+    assert stores.split_stores(settings) == ({}, settings)
 
 
 @pytest.mark.parametrize("part", ["access.key", "secret.key"])
 def test_half_of_a_pair_of_keys_is_refused_without_showing_it(part: str) -> None:
     with pytest.raises(InvalidInput, match="half") as caught:
-        stores.parted({f"spark.hadoop.fs.cos.svc.{part}": SECRET})
+        stores.split_stores({f"spark.hadoop.fs.cos.svc.{part}": SECRET})
     assert SECRET not in str(caught.value)
 
 
@@ -70,31 +70,31 @@ def test_keys_that_open_no_store_here_are_refused_without_showing_them() -> None
 
 def test_a_store_is_found_by_its_endpoint_then_its_bucket_then_its_name() -> None:
     lakes = [HOME, SALES, CEPH]
-    assert choose({"x": Store("RGW2.example.com:8080")}, [], lakes, HOME).lake == CEPH
-    assert choose({}, [CosAddress("sales", "x")], lakes, HOME).lake == SALES
-    assert choose({}, [CosAddress("other", "ceph")], lakes, HOME).lake == CEPH
-    assert choose({}, [CosAddress("other", "x")], lakes, HOME).lake == HOME
-    assert choose({}, [], lakes, HOME).lake == HOME
+    assert choose_lake({"x": Store("RGW2.example.com:8080")}, [], lakes, HOME).lake == CEPH
+    assert choose_lake({}, [CosAddress("sales", "x")], lakes, HOME).lake == SALES
+    assert choose_lake({}, [CosAddress("other", "ceph")], lakes, HOME).lake == CEPH
+    assert choose_lake({}, [CosAddress("other", "x")], lakes, HOME).lake == HOME
+    assert choose_lake({}, [], lakes, HOME).lake == HOME
 
 
 def test_a_store_nobody_registered_is_not_called() -> None:
     with pytest.raises(InvalidInput, match="is unknown") as caught:
-        choose({"meta": Store("http://user:pw@169.254.169.254/")}, [], [HOME, SALES], HOME)
+        choose_lake({"meta": Store("http://user:pw@169.254.169.254/")}, [], [HOME, SALES], HOME)
     assert "penstock lake add meta --endpoint https://169.254.169.254" in caught.value.fix
     assert "pw" not in str(caught.value)
 
 
 def test_one_application_reads_one_store() -> None:
     with pytest.raises(InvalidInput, match="more than one store"):
-        choose({}, [CosAddress("sales", "a"), CosAddress("benchmarks", "b")], [HOME, SALES, CEPH], HOME)
+        choose_lake({}, [CosAddress("sales", "a"), CosAddress("benchmarks", "b")], [HOME, SALES, CEPH], HOME)
     with pytest.raises(InvalidInput, match="more than one store"):
-        choose({"a": Store(keys=Credentials("a", "b")), "b": Store(keys=Credentials("c", "d"))}, [], [HOME], HOME)
+        choose_lake({"a": Store(keys=Credentials("a", "b")), "b": Store(keys=Credentials("c", "d"))}, [], [HOME], HOME)
 
 
 def test_the_applications_own_address_decides_among_buckets_of_one_store() -> None:
     other = type(SALES)("archive", SALES.endpoints, "archive", "file:archive")
     addresses = [CosAddress("archive", "two"), CosAddress("sales", "one")]
-    assert choose({}, addresses, [SALES, other], HOME).lake == other
+    assert choose_lake({}, addresses, [SALES, other], HOME).lake == other
 
 
 NAME_PARTS = st.sampled_from(["spark", "hadoop", "fs", "cos", "s3a", "bucket", "svc", "a-b", "SPARK", "stocator", "x"])

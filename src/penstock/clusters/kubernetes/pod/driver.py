@@ -30,7 +30,7 @@ _PIECE = 1 << 16
 _POLL_SECONDS = 0.2
 
 
-class Child:
+class ChildProcess:
     """A child process, started by the constructor, whose output goes to sinks.
 
     A SIGTERM to this process is forwarded to it.
@@ -104,15 +104,15 @@ _PYTHON = "python3"
 
 
 def main() -> None:
-    for directory in (layout.CLUSTER, layout.ARTEFACTS / "events"):
+    for directory in (layout.CLUSTER, layout.ARTIFACTS / "events"):
         directory.mkdir(parents=True, exist_ok=True)
     layout.PUBLISHED.mkdir(mode=0o700, exist_ok=True)
     lock = _lock()
     plan = json.loads((layout.LAUNCH / layout.PLAN).read_text(encoding="utf-8"))
     environment = {**os.environ, "PYSPARK_PYTHON": os.environ.get("PYSPARK_PYTHON", _PYTHON)}
-    with (layout.ARTEFACTS / "driver.out").open("ab", 0) as out, (layout.ARTEFACTS / "driver.err").open("ab", 0) as err:
+    with (layout.ARTIFACTS / "driver.out").open("ab", 0) as out, (layout.ARTIFACTS / "driver.err").open("ab", 0) as err:
         # The container's own output repeats the files for log collectors of the cluster.
-        child = Child(
+        child = ChildProcess(
             _command(plan),
             environment=environment,
             directory=layout.SCRATCH,
@@ -137,7 +137,7 @@ def _lock() -> int:
 class _Requests:
     """The sidecar's requests to end the child, passed as files: containers cannot signal each other's processes."""
 
-    def __init__(self, child: Child) -> None:
+    def __init__(self, child: ChildProcess) -> None:
         self._child = child
         self._stopped = False
 
@@ -168,7 +168,7 @@ def _command(plan: Mapping[str, Any]) -> list[str]:
     command = jvm.driver_command(
         machine,
         size=size.driver,
-        log=layout.ARTEFACTS / "driver.log",
+        log=layout.ARTIFACTS / "driver.log",
         properties=properties,
         application=[*submit, *plan["arguments"]],
     )
@@ -193,7 +193,7 @@ def _pod_settings(environment: Mapping[str, str]) -> dict[str, str]:
 def _python(settings: Mapping[str, str]) -> dict[str, str]:
     """Wrap the driver's Python to redirect its standard error, which Spark would merge into the standard output."""
     python = settings.get("spark.pyspark.driver.python") or settings.get("spark.pyspark.python") or _PYTHON
-    errors = shlex.quote(str(layout.ARTEFACTS / "driver.err"))
+    errors = shlex.quote(str(layout.ARTIFACTS / "driver.err"))
     wrapper: Path = layout.WORK / "python"
     write_atomically(wrapper, f'#!/bin/sh\nexec {shlex.quote(python)} "$@" 2>>{errors}\n', mode=0o755)
     return {"spark.pyspark.driver.python": str(wrapper)}

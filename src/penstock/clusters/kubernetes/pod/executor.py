@@ -20,7 +20,7 @@ from urllib.parse import urlsplit
 
 from penstock.clusters.kubernetes import layout
 from penstock.clusters.kubernetes.layout import TOKEN_HEADER
-from penstock.clusters.kubernetes.pod.driver import Child, jvm_options
+from penstock.clusters.kubernetes.pod.driver import ChildProcess, jvm_options
 from penstock.lake.settings import AUTHORITIES_FILE
 from penstock.model import ProcessSize
 from penstock.runtime import jvm
@@ -33,7 +33,7 @@ _RETRY_SECONDS = 5.0
 _TIMEOUT_SECONDS = 5.0
 
 
-class Shipper:
+class LogForwarder:
     """Forwards output to the driver's sidecar, in a thread until `close`.
 
     While the sidecar does not answer, output beyond 8 MiB is dropped and counted; the executor never waits.
@@ -116,7 +116,7 @@ def main() -> None:
     variables = os.environ
     driver = urlsplit(variables["SPARK_DRIVER_URL"]).hostname or ""
     token = (layout.KEYS / layout.TOKEN).read_text(encoding="ascii")
-    shipper = Shipper(driver, layout.KEEPER_PORT, variables["SPARK_EXECUTOR_ID"], token)
+    shipper = LogForwarder(driver, layout.SIDECAR_PORT, variables["SPARK_EXECUTOR_ID"], token)
     node = variables.get(layout.NODE_VARIABLE)
     # The driver needs the node's name before the executor registers; without it, tasks locate the executor by address.
     known = node is not None and shipper.post(f"/nodes/{variables['SPARK_EXECUTOR_POD_IP']}", node.encode())
@@ -124,7 +124,7 @@ def main() -> None:
     # Until an executor has the driver's settings, it reads the secret from this variable alone, not from the file that
     # the settings name. Later it reads that file, and uses its content in base 64 as the secret.
     secret = base64.b64encode((layout.KEYS / layout.AUTHENTICATION).read_bytes()).decode("ascii")
-    child = Child(
+    child = ChildProcess(
         command(variables, node if known else None),
         environment={**variables, _SECRET_VARIABLE: secret},
         directory=layout.SCRATCH,

@@ -33,7 +33,7 @@ from urllib.parse import parse_qs, unquote, urlsplit
 from penstock.clusters import settings
 from penstock.clusters.kubernetes import layout
 from penstock.home import open_below, read_json, sizes_below, write_atomically
-from penstock.lake.credentials import from_ini
+from penstock.lake.credentials import parse_ini
 from penstock.lake.hdfs.webhdfs import HdfsObjectStore
 from penstock.lake.model import Lake, ObjectStore, artifact_key
 from penstock.lake.settings import CREDENTIALS_FILE
@@ -83,13 +83,13 @@ _MOST_BODY = 2 << 20
 _MOST_PIECE = 8 << 20
 
 
-class Answering(Protocol):
+class SidecarState(Protocol):
     def status(self) -> dict[str, object]: ...
     def pages(self) -> dict[str, object]: ...
     def release(self) -> None: ...
 
 
-def serve(state: Answering, token: str, *, port: int = layout.KEEPER_PORT) -> ThreadingHTTPServer:
+def serve(state: SidecarState, token: str, *, port: int = layout.SIDECAR_PORT) -> ThreadingHTTPServer:
     """Start the HTTP server in a thread of its own."""
 
     class Handler(_Handler):
@@ -108,7 +108,7 @@ class _Server(ThreadingHTTPServer):
 
 
 class _Handler(BaseHTTPRequestHandler):
-    state: Answering
+    state: SidecarState
     token: str
     appending = threading.Lock()
     timeout = 30
@@ -161,7 +161,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _artifact(self, name: str, query: dict[str, list[str]]) -> None:
         try:
-            with open_below(layout.ARTEFACTS, name) as file:
+            with open_below(layout.ARTIFACTS, name) as file:
                 file.seek(int(query.get("start", ["0"])[0]))
                 self._answer(file.read(min(int(query.get("at_most", [str(_MOST_PIECE)])[0]), _MOST_PIECE)))
         except FileNotFoundError:
@@ -203,7 +203,7 @@ class _Handler(BaseHTTPRequestHandler):
         if kind == "end":
             write_atomically(layout.WORK / "ends" / f"executor-{number}.json", body, mode=0o644)
         else:
-            with self.appending, (layout.ARTEFACTS / f"executor-{number}.log").open("ab") as log:
+            with self.appending, (layout.ARTIFACTS / f"executor-{number}.log").open("ab") as log:
                 already = log.tell() - int(query.get("offset", ["0"])[0])
                 log.write(body[max(already, 0) :])
         self._answer(b"")
@@ -225,11 +225,11 @@ _POLICY = SIDECAR
 _UPLOAD = "upload"
 
 
-class Bringer:
+class ArtifactUploader:
     """Uploads the artifacts to the lake. `open_store` is None for a launch without a lake: nothing is uploaded then."""
 
     def __init__(
-        self, application_id: str, open_store: Callable[[], ObjectStore] | None, artefacts: Path = layout.ARTEFACTS
+        self, application_id: str, open_store: Callable[[], ObjectStore] | None, artefacts: Path = layout.ARTIFACTS
     ) -> None:
         self._id = application_id
         self._open_store = open_store
@@ -238,9 +238,9 @@ class Bringer:
         self._next = time.monotonic() + _UPLOAD_EVERY_SECONDS
 
     @staticmethod
-    def of(plan: Mapping[str, Any]) -> Bringer:
+    def of(plan: Mapping[str, Any]) -> ArtifactUploader:
         lake = Lake.from_json(plan["lake"]) if plan["lake"] else None
-        return Bringer(plan["application_id"], None if lake is None else lambda: _store(lake))
+        return ArtifactUploader(plan["application_id"], None if lake is None else lambda: _store(lake))
 
     def whole(self, sizes: Mapping[str, int]) -> set[str]:
         """Return the artifacts that are completely in the lake."""
@@ -251,7 +251,9 @@ class Bringer:
         if self._open_store is None or time.monotonic() < self._next:
             return
         self._next = time.monotonic() + _UPLOAD_EVERY_SECONDS
-        grown = {name: size for name, size in self.sizes().items() if is_worth_it(size, self._uploaded.get(name, 0))}
+        grown = {
+            name: size for name, size in self.sizes().items() if has_grown_enough(size, self._uploaded.get(name, 0))
+        }
         try:
             self._upload(grown)
         except Exception as error:
@@ -308,7 +310,7 @@ def _log_failure(message: str, error: Exception) -> None:
     print(f"{message}: {problem.problem}: {problem.why}", file=sys.stderr, flush=True)
 
 
-def is_worth_it(size: int, uploaded: int) -> bool:
+def has_grown_enough(size: int, uploaded: int) -> bool:
     """Return whether a file has grown enough for another upload.
 
     An object cannot be appended to, only replaced. With an upload at one and a half times the previous size, the bytes
@@ -323,7 +325,7 @@ def _store(lake: Lake) -> ObjectStore:
     from penstock.lake.s3 import S3ObjectStore  # noqa: PLC0415  half a second, which HDFS lakes save
 
     content = (layout.PRIVATE / CREDENTIALS_FILE).read_text(encoding="utf-8")
-    credentials, _ = next(iter(from_ini(content).values()))
+    credentials, _ = next(iter(parse_ini(content).values()))
     return S3ObjectStore(lake, credentials)
 
 
@@ -339,11 +341,11 @@ _BEFORE_KILLED_SECONDS = 40.0
 """The time after SIGTERM that is left for the driver's end: Kubernetes kills the pod a minute after it."""
 
 
-class Keeper:
+class Sidecar:
     """The state of the driver's pod. `run` returns when the sidecar is no longer needed."""
 
     def __init__(self, plan: dict[str, Any]) -> None:
-        self._bringer = Bringer.of(plan)
+        self._bringer = ArtifactUploader.of(plan)
         self._terminated_at: float | None = None
         self._done = threading.Event()
         self._finished = False
@@ -368,7 +370,7 @@ class Keeper:
     def pages(self) -> dict[str, Any]:
         """Return port and key of Spark's web UI, which starts on the first request; the port is None until then."""
         endpoint = settings.endpoint(layout.CLUSTER)
-        pages = None if endpoint is None else settings.look(layout.CLUSTER, endpoint)
+        pages = None if endpoint is None else settings.web_interface(layout.CLUSTER, endpoint)
         return {"port": pages and pages.port, "key": pages and pages.key}
 
     def terminate(self, *_: object) -> None:
@@ -438,14 +440,14 @@ def _ends() -> dict[str, Any]:
 
 
 def main() -> None:
-    for directory in (layout.CLUSTER, layout.ARTEFACTS / "events", layout.WORK / "ends"):
+    for directory in (layout.CLUSTER, layout.ARTIFACTS / "events", layout.WORK / "ends"):
         directory.mkdir(parents=True, exist_ok=True)
     layout.PUBLISHED.mkdir(mode=0o700, exist_ok=True)
     plan = json.loads((layout.LAUNCH / layout.PLAN).read_text(encoding="utf-8"))
-    sidecar = Keeper(plan)
+    sidecar = Sidecar(plan)
     signal.signal(signal.SIGTERM, sidecar.terminate)
     server = serve(sidecar, (layout.KEYS / layout.TOKEN).read_text(encoding="ascii"))
-    print(f"The sidecar of {plan['application_id']} listens on port {layout.KEEPER_PORT}", flush=True)
+    print(f"The sidecar of {plan['application_id']} listens on port {layout.SIDECAR_PORT}", flush=True)
     sidecar.run()
     server.shutdown()
     sys.exit(0)
