@@ -42,7 +42,7 @@ class Session:
     cores_per_core: float = CORES_PER_CORE
     """The number of times that a core may be promised; above the default for concurrent clusters."""
     stopping: threading.Event = field(default_factory=threading.Event)
-    """Set when concurrent work has failed: the session's applications end, and `application` raises `StoppedByFailure`."""
+    """Set when concurrent work has failed: the applications end, and `application` raises `StoppedByFailure`."""
 
     @property
     def store(self) -> ObjectStore:

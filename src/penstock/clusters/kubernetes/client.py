@@ -280,7 +280,8 @@ class NamespaceQuotaExceeded(RequestRejected):
 class Api:
     """Requests to the API server. Safe to use from several threads.
 
-    Every method raises `RequestRejected`, `NotFound` or `Forbidden`, and `ClusterError` where the API server does not answer.
+    Every method raises `RequestRejected`, `NotFound` or `Forbidden`, and `ClusterError` where the API server does not
+    answer.
     """
 
     def __init__(self, access: Access) -> None:
