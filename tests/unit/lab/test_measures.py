@@ -130,7 +130,7 @@ def test_users_at_the_same_time_are_no_samples_of_the_noise() -> None:
 
 def test_answers_of_queries_are_checks_too() -> None:
     found = run(check("rows"), {"kind": "answer", "query": "q1", "verdict": "different"})
-    assert (validation_counts(found).made, validation_counts(found).right) == (2, 1)
+    assert (validation_counts(found).total, validation_counts(found).passed) == (2, 1)
     assert not all_passed(found)
 
 

@@ -56,7 +56,7 @@ def test_without_the_user_alone_no_slow_down_is_claimed() -> None:
 def test_the_timeline_starts_with_the_first_submission_and_holds_every_query() -> None:
     first, second, third = timelines(streams())
     assert (first.submitted, second.submitted) == (0.0, 0.01)
-    assert [life.who for life in (first, second, third)] == ["user 1", "user 2", "user 3"]
+    assert [one.name for one in (first, second, third)] == ["user 1", "user 2", "user 3"]
     assert third.ended == pytest.approx(9.02)
     assert [round(start, 2) for _, start, _ in first.queries] == [3.0, 5.0, 7.0]
 

@@ -59,11 +59,11 @@ def latencies(run: Run) -> list[Latency]:
         errors[key] = max(errors.get(key, 0.0), float(sample.get("relative_error", 1.0)))
     found = []
     for (name, phase), histograms in merged.items():
-        whole = merge(histograms)
-        total = sum(whole.values())
+        merged_histogram = merge(histograms)
+        total = sum(merged_histogram.values())
         if total:
-            known = percentiles(whole, relative_error=errors[name, phase])
-            found.append(Latency(name, phase, total, known, max(whole) / 1e6))
+            known = percentiles(merged_histogram, relative_error=errors[name, phase])
+            found.append(Latency(name, phase, total, known, max(merged_histogram) / 1e6))
     return found
 
 
@@ -78,9 +78,9 @@ def merge(histograms: Iterable[Histogram]) -> dict[float, int]:
 
 
 def percentiles(
-    histogram: Histogram, wanted: Sequence[float] = PERCENTILES, *, relative_error: float = 1.0
+    histogram: Histogram, percents: Sequence[float] = PERCENTILES, *, relative_error: float = 1.0
 ) -> tuple[Percentile, ...]:
-    """The percentiles in `wanted` (0 < percent ≤ 100) that have at least one sample above them, and the median.
+    """The percentiles in `percents` (0 < percent ≤ 100) that have at least one sample above them, and the median.
 
     `relative_error` is that of the scale: a sample lies above the upper bound of its bucket × (1 - `relative_error`).
     Without it, the lower bound of a sample is the upper bound of the next lower bucket that has samples.
@@ -91,7 +91,7 @@ def percentiles(
     up_to = list(accumulate(histogram[bound] for bound in bounds))
     total = up_to[-1]
     found = []
-    for percent in wanted:
+    for percent in percents:
         # Integers, in units of a hundredth of a percent, keep 99.9 % of 1000 at exactly 999.
         rank = max(1, math.ceil(total * round(percent * 100) / 10_000))
         if rank == total and percent > 50:
@@ -134,8 +134,8 @@ class RateSeries:
     @property
     def extremes(self) -> Extremes | None:
         """Extremes without the first and the last second, which are partial; None where there is no other."""
-        whole = self.amounts[1:-1]
-        return Extremes(min(whole), statistics.median(whole), max(whole)) if whole else None
+        inner = self.amounts[1:-1]
+        return Extremes(min(inner), statistics.median(inner), max(inner)) if inner else None
 
 
 def rate_series(run: Run) -> list[RateSeries]:

@@ -85,8 +85,8 @@ def main_measure(run: Run, found: Sequence[Measure]) -> Measure | None:
     """The measure that prices the run: the longest one with data, preferably that of a whole application."""
     names = {role.name for role in roles(run)}
     with_data = [measure for measure in found if measure.bytes]
-    whole = [measure for measure in with_data if measure.name in names]
-    return max(whole or with_data, key=lambda measure: (measure.median, measure.bytes), default=None)
+    of_applications = [measure for measure in with_data if measure.name in names]
+    return max(of_applications or with_data, key=lambda measure: (measure.median, measure.bytes), default=None)
 
 
 def peak_memory(run: Run) -> float | None:
@@ -170,15 +170,15 @@ def disk_tracks(run: Run) -> list[DiskTrack]:
         if len(seconds) > 1:
             widths = [end - start for start, end in zip((0.0, *seconds), seconds, strict=False)]
             # Records from before 2026-11-24 may end with an interval of width zero.
-            kept = [index for index, width in enumerate(widths) if width > 0]
+            valid = [index for index, width in enumerate(widths) if width > 0]
             found.append(
                 DiskTrack(
                     int(sample.get("repetition", 1)),
-                    tuple(seconds[index] for index in kept),
-                    tuple(track["busy_share"][index] for index in kept),
-                    tuple(track["queue"][index] for index in kept),
-                    tuple(track["read_bytes"][index] / widths[index] for index in kept),
-                    tuple(track["written_bytes"][index] / widths[index] for index in kept),
+                    tuple(seconds[index] for index in valid),
+                    tuple(track["busy_share"][index] for index in valid),
+                    tuple(track["queue"][index] for index in valid),
+                    tuple(track["read_bytes"][index] / widths[index] for index in valid),
+                    tuple(track["written_bytes"][index] / widths[index] for index in valid),
                 )
             )
     return found
@@ -274,7 +274,7 @@ class Execution:
 class Timeline:
     """The timeline of one of several concurrent applications, in seconds since the first submission."""
 
-    who: str
+    name: str
     submitted: float
     ended: float
     queries: tuple[tuple[str, float, float], ...]
@@ -346,7 +346,7 @@ def timelines(run: Run) -> list[Timeline]:
                 ),
             )
         )
-    return sorted(found, key=lambda life: natural_key(life.who))
+    return sorted(found, key=lambda one: natural_key(one.name))
 
 
 def _same_user(one: Sample, other: Sample) -> bool:

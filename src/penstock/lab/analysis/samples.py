@@ -79,8 +79,8 @@ def answer_verdicts(run: Run) -> Mapping[str, str]:
 class ValidationCounts:
     """The number of validations, which are checks and answers of queries, and of those that passed."""
 
-    made: int
-    right: int
+    total: int
+    passed: int
 
 
 def validation_counts(run: Run) -> ValidationCounts:
@@ -92,7 +92,7 @@ def validation_counts(run: Run) -> ValidationCounts:
 def all_passed(run: Run) -> bool:
     """Return whether all validations passed; True without any."""
     found = validation_counts(run)
-    return found.made == found.right
+    return found.total == found.passed
 
 
 def natural_key(name: str) -> tuple[tuple[int, int | str], ...]:

@@ -164,7 +164,7 @@ def reproduction_of_many(descriptions: Sequence[Description], outcomes: Sequence
 
 def _choices(description: Description) -> dict[str, str]:
     facts = _facts(description)
-    kept = {
+    copied = {
         label: facts[label]
         for label in ("cluster", "lake", "profile", "machine", "versions", "commit")
         if label in facts
@@ -172,7 +172,7 @@ def _choices(description: Description) -> dict[str, str]:
     return {
         "launcher": description.launcher,
         "scale": "" if description.scale is None else units.number(description.scale),
-        **kept,
+        **copied,
         **{f"store, {name}": str(value) for name, value in sorted(_layout(description).items())},
         **{name.replace("_", " "): _value(value) for name, value in sorted(description.options.items())},
         **{key: str(value) for key, value in sorted(description.settings.items())},

@@ -44,11 +44,11 @@ def read_sections(run: Run) -> list[Section]:
 def _reads(runs: Sequence[Run], names: Sequence[str], found: Sequence[Comparison]) -> list[Section]:
     """Gains and reads of each run against the first; empty where reads were not recorded."""
     before, *others = (query_reads(run) for run in runs)
-    made: list[Section] = []
+    found_reads: list[Section] = []
     for name, after, comparison in zip(names[1:], others, found, strict=True):
         both = [query for query in before if query in after]
         if both:
-            made += [
+            found_reads += [
                 _gains(names[0], name, comparison.parts),
                 _side_by_side(
                     (names[0], name),
@@ -57,7 +57,7 @@ def _reads(runs: Sequence[Run], names: Sequence[str], found: Sequence[Comparison
                     {part.name: part for part in comparison.parts},
                 ),
             ]
-    return [*made, *_index(runs)] if made else []
+    return [*found_reads, *_index(runs)] if found_reads else []
 
 
 def _reads_data(runs: Sequence[Run], names: Sequence[str]) -> dict[str, Any]:
@@ -91,7 +91,7 @@ def _gains(baseline: str, candidate: str, parts: Iterable[Ratio]) -> Section:
         f"above 1, or, with fewer than {FEWEST} rounds of each, where every round was slower than all of the baseline."
     )
     return Section(
-        f"Gains of {candidate}", note, [Table(("queries that", "how many", "which"), rows, frozenset({1}))], brief=True
+        f"Gains of {candidate}", note, [Table(("queries that", "count", "which"), rows, frozenset({1}))], brief=True
     )
 
 
@@ -150,23 +150,23 @@ def _with_total(found: Mapping[str, QueryReads]) -> dict[str, QueryReads]:
         values = [value for reading in found.values() if (value := figure(reading)) is not None]
         return sum(values) if len(values) == len(found) else None
 
-    whole = QueryReads(
+    total_reads = QueryReads(
         "total",
         files={"": sum(reading.all_files for reading in found.values())},
         file_bytes={"": sum(reading.all_file_bytes for reading in found.values())},
         gets=total(lambda reading: reading.gets),
         bytes_read=total(lambda reading: reading.bytes_read),
     )
-    return {"total": whole, **found}
+    return {"total": total_reads, **found}
 
 
 def _cells(reading: QueryReads) -> tuple[str, ...]:
-    values = ((figure(reading), shown) for figure, shown in _FIGURES.values())
-    return tuple("" if value is None else shown(value) for value, shown in values)
+    values = ((figure(reading), write) for figure, write in _FIGURES.values())
+    return tuple("" if value is None else write(value) for value, write in values)
 
 
-def _numbers(first: int, many: int) -> frozenset[int]:
-    return frozenset(range(first, first + many))
+def _numbers(first: int, count: int) -> frozenset[int]:
+    return frozenset(range(first, first + count))
 
 
 def _index(runs: Sequence[Run]) -> list[Section]:
@@ -328,15 +328,15 @@ def _ratio_section(found: Comparison, names: Sequence[str]) -> list[Section]:
     dots = query_plots.ratios(found.parts)
     parts: list[Part] = [Plot("ratios", dots, f"Ratio per {one}: {counts}.", height=80 + 17 * len(found.parts))]
     note = f"Medians, {names[1]} over {names[0]}, with the 95 % bootstrap interval; left of 1 is faster. {counts}."
-    made = [Section(f"Ratio per {one}", note, parts)]
+    sections = [Section(f"Ratio per {one}", note, parts)]
     if found.baseline.of_kind("query"):
         medians = {
             names[1]: {part.name: part.candidate.median for part in found.parts},
             names[0]: {part.name: part.baseline.median for part in found.parts},
         }
         boxes = Plot("distribution", query_plots.distribution(medians), "Times of all queries, per arm.", height=250)
-        made.append(Section("Distribution", "A dot per query, at its median time.", [boxes]))
-    return made
+        sections.append(Section("Distribution", "A dot per query, at its median time.", [boxes]))
+    return sections
 
 
 def _counts(found: Comparison) -> str:

@@ -49,7 +49,7 @@ def timeline(run: Run) -> list[Section]:
     if not found:
         return []
     last = max(found, key=lambda one: one.ended)
-    text = f"{units.capitalised(last.who)} ended last, after {units.seconds(last.ended)}."
+    text = f"{units.capitalised(last.name)} ended last, after {units.seconds(last.ended)}."
     plot = Plot("timeline", query_plots.timeline(found), text, height=90 + 26 * len(found), wide=True)
     note = (
         "Each row is an application on a cluster of its own; grey is time without a query, such as the cluster's start."

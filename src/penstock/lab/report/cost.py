@@ -85,9 +85,9 @@ def _stores(question: PriceOptions) -> list[StoreCost]:
         return []
     different = list(dict.fromkeys(question.protections))
     return [
-        cost.store_cost(question.prices, medium, kept, question.capacity_bytes)
+        cost.store_cost(question.prices, medium, protection, question.capacity_bytes)
         for medium in question.prices.media.values()
-        for kept in different
+        for protection in different
     ]
 
 
@@ -186,13 +186,13 @@ def _capacity(priced: Sequence[_Priced], question: PriceOptions) -> list[Section
     rows = [
         (
             one.name,
-            kept.name,
-            f"{units.number(kept.factor)}×",
+            protection.name,
+            f"{units.number(protection.factor)}×",
             f"{units.number(against.time)}×",
             f"{units.number(against.capacity)}×",
             f"{units.number(against.price_performance)}×",
         )
-        for one, kept, against in zip(priced, question.protections, found, strict=False)
+        for one, protection, against in zip(priced, question.protections, found, strict=False)
     ]
     columns = ("run", "protection", "raw capacity", "time", "price of capacity", "price × time")
     note = (
@@ -235,7 +235,7 @@ def _ownership(stores: Sequence[StoreCost], question: PriceOptions) -> list[Sect
     text = "; ".join(f"{name}: {write(store.total_cost)}" for name, store in zip(names, stores, strict=True))
     figure = base_plots.stacked_costs(names, parts, currency, write)
     plot = Plot("ownership", figure, f"{text}.", height=110 + 38 * len(stores))
-    whole = [
+    totals = [
         (
             store.medium.title,
             store.protection.name,
@@ -265,7 +265,7 @@ def _ownership(stores: Sequence[StoreCost], question: PriceOptions) -> list[Sect
         Section(
             "Total cost of ownership of the store",
             note,
-            [plot, Table(columns, whole, numeric=frozenset(range(2, 7)))],
+            [plot, Table(columns, totals, numeric=frozenset(range(2, 7)))],
             brief=True,
         ),
         Section(

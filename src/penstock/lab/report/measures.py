@@ -89,10 +89,8 @@ def work_sections(found: Sequence[Measure], cores: int, core_seconds_per_gb: dic
         return []
     table = _table(found, cores, core_seconds_per_gb)
     curves = by_clients(found)
-    made = [_curve_section(curves)] if curves else []
-    if not curves:
-        made += _time_sections(found)
-    return [*made, Section("All measures", "1 GB is 10⁹ bytes.", [table], brief=True)]
+    plots = [_curve_section(curves)] if curves else _time_sections(found)
+    return [*plots, Section("All measures", "1 GB is 10⁹ bytes.", [table], brief=True)]
 
 
 def _time_sections(found: Sequence[Measure]) -> list[Section]:
@@ -116,12 +114,12 @@ def _plots(name: str, values: dict[str, list[float]], unit: str, write: Write) -
     spreads = {measure: spread(found) for measure, found in values.items()}
     text = "; ".join(f"{measure} {write(found.median)}" for measure, found in spreads.items()) + "."
     height = 64 + 34 * len(values)
-    made: list[Part] = [Plot(f"{name}-bars", measure_plots.bars(spreads, unit, write), text, height=height)]
+    parts: list[Part] = [Plot(f"{name}-bars", measure_plots.bars(spreads, unit, write), text, height=height)]
     if max(found.count for found in spreads.values()) >= _FOR_A_BOX:
         ranges = "; ".join(f"{measure} {write(s.low)} to {write(s.high)}" for measure, s in spreads.items())
         boxes = measure_plots.deviations(values, write)
-        made.append(Plot(f"{name}-boxes", boxes, f"Every repetition. {ranges}.", height=64 + 44 * len(values)))
-    return made
+        parts.append(Plot(f"{name}-boxes", boxes, f"Every repetition. {ranges}.", height=64 + 44 * len(values)))
+    return parts
 
 
 def _curve_section(curves: dict[str, dict[int, Measure]]) -> Section:
@@ -357,16 +355,16 @@ def _headline(run: Run, found: list[Measure]) -> str:
         names = list(dict.fromkeys(str(sample["name"]) for sample in wrong))
         return f"{units.plural(len(wrong), 'check')} failed: {units.some(names)}. {sentence}."
     if ended.failed:
-        whole = ended.succeeded + ended.failed
-        return f"{ended.failed} of {units.plural(whole, 'repetition')} failed. {sentence}."
+        total = ended.succeeded + ended.failed
+        return f"{ended.failed} of {units.plural(total, 'repetition')} failed. {sentence}."
     if run.outcome == "unfinished":
         return f"Unfinished. {sentence}."
     if run.outcome != "ok":
         return f"The run ended as “{run.outcome}”. {sentence}."
-    made = validation_counts(run).made
-    if not made:
+    checked = validation_counts(run).total
+    if not checked:
         return f"{sentence}; nothing was checked."
-    all_of_them = {1: "the check", 2: "both checks"}.get(made, f"all {units.count(made)} checks")
+    all_of_them = {1: "the check", 2: "both checks"}.get(checked, f"all {units.count(checked)} checks")
     return f"{sentence}; {all_of_them} passed."
 
 
@@ -381,8 +379,8 @@ def _did(found: list[Measure]) -> str:
         return units.some(reached, _PROMINENT)
     if len(found) > _PROMINENT:
         longest = max(found, key=lambda measure: measure.median)
-        whole = sum(measure.median for measure in found)
-        return f"{len(found)} measures in {units.seconds(whole)}, the longest {longest.name} {result_text(longest)}"
+        total = sum(measure.median for measure in found)
+        return f"{len(found)} measures in {units.seconds(total)}, the longest {longest.name} {result_text(longest)}"
     return ", ".join(f"{measure.name}{' at' if measure.fixed_time else ''} {result_text(measure)}" for measure in found)
 
 
@@ -397,8 +395,8 @@ def _key_figures(run: Run, found: list[Measure]) -> list[KeyFigure]:
         figures.append(KeyFigure("Core-seconds of the store", units.number(median), "per repetition"))
     if (peak := peak_memory(run)) is not None:
         figures.append(KeyFigure("Peak memory", units.size(peak), "driver and executors"))
-    if (checked := validation_counts(run)).made:
-        figures.append(KeyFigure("Checks passed", f"{checked.right} of {checked.made}"))
+    if (checked := validation_counts(run)).total:
+        figures.append(KeyFigure("Checks passed", f"{checked.passed} of {checked.total}"))
     return figures
 
 

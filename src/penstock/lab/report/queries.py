@@ -174,11 +174,11 @@ def _breakdown_note(run: Run, medians: Mapping[str, float], planning: Mapping[st
 def _core_seconds(run: Run) -> dict[str, float]:
     """Processor time of the power run, in core-seconds: that of tasks, and the rest."""
     power = [sample for sample in counted(run, "application") if sample["role"] == "power" and sample.get("summary")]
-    whole = sum(sample.get("core_seconds") or 0 for sample in power)
+    total = sum(sample.get("core_seconds") or 0 for sample in power)
     tasks = sum(sample["summary"].get("executor_cpu_ms", 0) for sample in power) / 1000
-    if not whole or not tasks:
+    if not total or not tasks:
         return {}
-    return {"tasks": tasks, "everything else": max(0.0, whole - tasks)}
+    return {"tasks": tasks, "everything else": max(0.0, total - tasks)}
 
 
 def _in_order(run: Run, medians: Mapping[str, float]) -> dict[str, float]:

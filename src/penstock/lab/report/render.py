@@ -51,12 +51,12 @@ class Table:
 
     def filled(self) -> Table:
         """Return the table without its empty columns."""
-        kept = [index for index in range(len(self.columns)) if any(row[index] for row in self.rows)]
+        filled = [index for index in range(len(self.columns)) if any(row[index] for row in self.rows)]
         return replace(
             self,
-            columns=[self.columns[index] for index in kept],
-            rows=[[row[index] for index in kept] for row in self.rows],
-            numeric=frozenset(place for place, index in enumerate(kept) if index in self.numeric),
+            columns=[self.columns[index] for index in filled],
+            rows=[[row[index] for index in filled] for row in self.rows],
+            numeric=frozenset(place for place, index in enumerate(filled) if index in self.numeric),
         )
 
 

@@ -88,8 +88,8 @@ def _share(cell: Cell | None) -> str:
     if cell is None or not own:
         return ""
     applications = core_seconds(cell.run)
-    beside = f" ({units.number(applications)})" if applications is not None else ""
-    return f"{units.number(spread(own).median)}{beside}"
+    in_brackets = f" ({units.number(applications)})" if applications is not None else ""
+    return f"{units.number(spread(own).median)}{in_brackets}"
 
 
 _FIGURES = (
@@ -225,13 +225,15 @@ def _stores(found: StoreMatrix, question: StoreOptions) -> Section:
     rows = []
     for store in found.stores:
         time, capacity = found.mean_time(store), found.capacity(store)
-        kept = store.protection
+        protection = store.protection
         rows.append(
             (
                 store.name,
-                kept.name if kept else "unknown",
-                f"{units.number(kept.factor)}×" if kept else "",
-                scaling.digits(stores.capacity_price(question.prices, question.drives, kept)) if kept else "",
+                protection.name if protection else "unknown",
+                f"{units.number(protection.factor)}×" if protection else "",
+                scaling.digits(stores.capacity_price(question.prices, question.drives, protection))
+                if protection
+                else "",
                 f"{units.number(time)}×" if time is not None else "",
                 f"{units.number(capacity)}×" if capacity is not None else "",
                 f"{units.number(time * capacity)}×" if time is not None and capacity is not None else "",

@@ -136,23 +136,23 @@ def user_boxes(together: Mapping[str, Sequence[Execution]], alone: Mapping[str, 
 
 def timeline(timelines: Sequence[Timeline]) -> Figure:
     """A row per application: its queries one after the other; grey is the time outside of queries."""
-    whole = {one.who: (one.submitted, one.ended) for one in timelines}
-    queries = [(one.who, name, start, seconds) for one in timelines for name, start, seconds in one.queries]
+    spans = {one.name: (one.submitted, one.ended) for one in timelines}
+    queries = [(one.name, name, start, seconds) for one in timelines for name, start, seconds in one.queries]
     lifetimes = bar(
-        whole,
-        [end - start for start, end in whole.values()],
-        [f"<b>{who}</b><br>{units.seconds(start)} to {units.seconds(end)}" for who, (start, end) in whole.items()],
+        spans,
+        [end - start for start, end in spans.values()],
+        [f"<b>{user}</b><br>{units.seconds(start)} to {units.seconds(end)}" for user, (start, end) in spans.items()],
         QUIET,
         name="from submission to end",
-        base=[start for start, _ in whole.values()],
+        base=[start for start, _ in spans.values()],
         marker={"opacity": 0.35},
     )
     executions = bar(
-        [who for who, *_ in queries],
+        [user for user, *_ in queries],
         [seconds for *_, seconds in queries],
         [
-            f"<b>{who}, {name}</b><br>{units.seconds(seconds)}, from {units.seconds(start)}"
-            for who, name, start, seconds in queries
+            f"<b>{user}, {name}</b><br>{units.seconds(seconds)}, from {units.seconds(start)}"
+            for user, name, start, seconds in queries
         ],
         SERIES[0],
         name="queries",
