@@ -20,7 +20,7 @@ class Client:
     role: str
     """`driver`, or `executor`."""
 
-    def as_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, Any]:
         return asdict(self)
 
     def signal(self, number: signal.Signals) -> None:

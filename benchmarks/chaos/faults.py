@@ -66,7 +66,7 @@ class Fault:
 
     kind: ClassVar[str]
 
-    def as_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, Any]:
         return {"kind": self.kind, **asdict(self)}
 
     def placed(self, share: float) -> Fault:
@@ -205,8 +205,8 @@ class Rule:
             not self.key or re.search(self.key, request.key) is not None
         )
 
-    def as_json(self) -> dict[str, Any]:
-        return {**asdict(self), "fault": self.fault.as_json()}
+    def to_json(self) -> dict[str, Any]:
+        return {**asdict(self), "fault": self.fault.to_json()}
 
     @staticmethod
     def from_json(value: Mapping[str, Any]) -> Rule:
@@ -218,8 +218,8 @@ class Plan:
     seed: str
     rules: Sequence[Rule] = ()
 
-    def as_json(self) -> dict[str, Any]:
-        return {"seed": self.seed, "rules": [rule.as_json() for rule in self.rules]}
+    def to_json(self) -> dict[str, Any]:
+        return {"seed": self.seed, "rules": [rule.to_json() for rule in self.rules]}
 
     @staticmethod
     def from_json(value: Mapping[str, Any]) -> Plan:

@@ -40,7 +40,7 @@ class Gateway:
     def follow(self, plan: Plan) -> None:
         """This plan from now on. A new life draws anew, or it would do the same to the same requests again."""
         self._plan = plan
-        self._say({"plan": Plan(f"{plan.seed}/{self.name}/{self._lives}", plan.rules).as_json()})
+        self._say({"plan": Plan(f"{plan.seed}/{self.name}/{self._lives}", plan.rules).to_json()})
 
     def heal(self) -> None:
         self.follow(Plan(""))

@@ -162,7 +162,7 @@ class _Play:
 
     def _submit(self, work: Work) -> Application:
         lanes = self._scratch / f"{work.name}.json"
-        lanes.write_text(json.dumps([[job.as_json() for job in lane] for lane in work.lanes]), encoding="utf-8")
+        lanes.write_text(json.dumps([[job.to_json() for job in lane] for lane in work.lanes]), encoding="utf-8")
         lake = self._environment.store.root
         places = (f"{lake}/{self._prefix}", f"{lake}/{BASE_PREFIX}/{operations.BASE}")
         application = self._engine.submit(

@@ -55,7 +55,7 @@ class Job:
         at = self.partitions.index(partition)
         return len(range(at, self.rows, count))
 
-    def as_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, Any]:
         return asdict(self)
 
 

@@ -69,7 +69,7 @@ class Proxy:
         line = {
             "at": datetime.now(timezone.utc).isoformat(),
             "gateway": self._name,
-            **fault.as_json(),
+            **fault.to_json(),
             "operation": request.operation,
             "key": request.key,
             "occurrence": occurrence,
@@ -138,7 +138,7 @@ class _Connection:
         if victim is None:
             # A client that is no process of an application is nobody's to kill: the request is as good as any other.
             return await self._passed(head, None)
-        self._proxy.write_down(request, occurrence, fault, victim=victim.as_json())
+        self._proxy.write_down(request, occurrence, fault, victim=victim.to_json())
         if fault.done:
             await self._relayed(head, None, hear=False)
         if isinstance(fault, faults.KillClient):

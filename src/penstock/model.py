@@ -339,8 +339,10 @@ def _iso(at: datetime | None) -> str | None:
 
 @dataclass(frozen=True)
 class ResourceLimit:
-    """An additional limit on all clusters of a backend together, in its own unit: `asked` returns the part of `most`
-    that a cluster of that size takes."""
+    """An additional limit on all clusters of a backend together, in its own unit.
+
+    `asked` returns the part of `most` that a cluster of that size takes.
+    """
 
     name: str
     most: float

@@ -255,7 +255,6 @@ class Pricing:
 
     def prices(self) -> Prices:
         """The home's prices. Raises `InvalidInput`, which names the line, where its own file is invalid."""
-
         with self._reading:
             if self._prices is None:
                 self._prices = read_prices(self._file if self._file.exists() else None)

@@ -38,7 +38,7 @@ class ProcessId:
     pid: int
     started: int
 
-    def as_json(self) -> dict[str, int]:
+    def to_json(self) -> dict[str, int]:
         return asdict(self)
 
     @staticmethod
@@ -305,8 +305,11 @@ class Process:
 
 @dataclass(frozen=True)
 class Disk:
-    """Counters of a block device since boot. `busy_ms` is the time with at least one request in flight, `queued_ms` the
-    sum of the times that all requests spent in flight, waiting or being served."""
+    """Counters of a block device since boot.
+
+    `busy_ms` is the time with at least one request in flight, `queued_ms` the sum of the times that all requests spent
+    in flight, waiting or being served.
+    """
 
     name: str
     read_bytes: int
@@ -365,8 +368,10 @@ def memory_bytes(family: Iterable[Process]) -> int:
 
 
 def io(pid: int) -> dict[str, int] | None:
-    """The I/O counters of a process (`/proc/<pid>/io`): `rchar` and `wchar` for all calls, `read_bytes` and
-    `write_bytes` for block devices. None where it has ended or belongs to another user."""
+    """The I/O counters of a process (`/proc/<pid>/io`); None where it has ended or belongs to another user.
+
+    `rchar` and `wchar` count all calls, `read_bytes` and `write_bytes` block devices.
+    """
     try:
         text = Path(f"/proc/{pid}/io").read_text(encoding="ascii")
     except OSError:

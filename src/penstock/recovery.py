@@ -66,8 +66,11 @@ def kind_of(error: BaseException, transient: Kinds = ()) -> Kind:
 
 @dataclass(frozen=True)
 class Policy:
-    """A retry policy: the number of consecutive failures of each kind that are retried (None: any number), and the
-    pauses between tries in seconds: the first, doubled each time, up to the longest."""
+    """A retry policy.
+
+    It has the number of consecutive failures of each kind that are retried (None: any number), and the pauses between
+    tries in seconds: the first, doubled each time, up to the longest.
+    """
 
     refused: int | None
     reported: int | None
@@ -139,8 +142,11 @@ class Failures(Generic[Work]):
 
 
 def as_problem(error: BaseException, doing: str, transient: Kinds = ()) -> PenstockError:
-    """The error for the user: `error` itself if it is a `PenstockError`, else one that names what Penstock was `doing`
-    (“start the cluster”). It omits the text of an unexpected exception, which may contain a secret."""
+    """The error for the user.
+
+    That is `error` itself if it is a `PenstockError`, else one that names what Penstock was `doing` (“start the
+    cluster”). It omits the text of an unexpected exception, which may contain a secret.
+    """
     if isinstance(error, PenstockError):
         return error
     problem = f"Penstock could not {doing}"

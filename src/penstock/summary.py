@@ -9,8 +9,11 @@ from typing import Any
 
 @dataclass(frozen=True)
 class IoMetrics:
-    """I/O metrics of driver and executors together. `counts` are the file system's counters by name
-    (docs/reference/files.md); bytes are those of contents, without HTTP overhead."""
+    """I/O metrics of driver and executors together.
+
+    `counts` are the file system's counters by name (docs/reference/files.md); bytes are those of contents, without HTTP
+    overhead.
+    """
 
     requests: Mapping[str, int]
     retries: int
@@ -66,8 +69,11 @@ class IoMetrics:
 
 @dataclass(frozen=True)
 class SkippingMetrics:
-    """Skipping metrics of all scans of tables with a skipping index: files and bytes left after partition pruning, the
-    skipped ones among them, and the time of the index look-ups."""
+    """Skipping metrics of all scans of tables with a skipping index.
+
+    Files and bytes are those left after partition pruning, with the skipped ones among them; `select_us` is the time
+    of the index look-ups, in microseconds.
+    """
 
     scans: int
     files: int

@@ -53,12 +53,12 @@ class Table:
             return "columns"
         return "none" if self.rows is None and self.size_bytes is None else "table"
 
-    def as_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, Any]:
         return {**asdict(self), "statistics": self.statistics}
 
     @staticmethod
     def from_json(value: Mapping[str, Any]) -> Table:
-        """Return the table of `as_json`; fields of a newer release are ignored."""
+        """Return the table of `to_json`; fields of a newer release are ignored."""
         known = {part.name: value[part.name] for part in fields(Table)}
         return Table(**{**known, "columns": tuple(Column(**column) for column in value["columns"])})
 

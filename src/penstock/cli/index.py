@@ -182,7 +182,7 @@ def _print_change(table: str, change: Result | None, covered: Result | None, *, 
 
 
 def in_words(change: Mapping[str, int]) -> str:
-    """`144 files, 12 read now, 3 gone or replaced, …`"""
+    """Summarize a refresh: `144 files, 12 read now, 3 gone or replaced, …`."""
     parts = [_files(change["files"]), f"{count(change['read'])} read now"]
     if change["obsolete"]:
         parts.append(f"{count(change['obsolete'])} gone or replaced")

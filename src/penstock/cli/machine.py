@@ -98,7 +98,7 @@ def doctor(
         rows = list(Examination(home, service.rstrip("/")).rows())
     wrong = sum(row.judgement.outcome is Outcome.FAILED for row in rows)
     if as_json:
-        report = {"home": str(home.root), "failed": wrong, "rows": [row.as_json() for row in rows]}
+        report = {"home": str(home.root), "failed": wrong, "rows": [row.to_json() for row in rows]}
         typer.echo(json.dumps(report, indent=2, ensure_ascii=False))
     else:
         conclusion = f"{wrong} of {len(rows)} checks failed: see the failed rows." if wrong else "All checks passed."

@@ -109,7 +109,7 @@ def closing_line(application: Application) -> str:
 
 
 def skipped_line(skipped: SkippingMetrics) -> str:
-    """`124 of 144 files, 1.2 GiB of 1.4 GiB, in 3 scans of indexed tables; index look-ups took 4 ms`"""
+    """Summarize skipping: `124 of 144 files, 1.2 GiB of 1.4 GiB, in 3 scans of indexed tables; …`."""
     scans = "1 scan" if skipped.scans == 1 else f"{count(skipped.scans)} scans"
     return (
         f"{count(skipped.files_skipped)} of {count(skipped.files)} files, "
@@ -119,7 +119,7 @@ def skipped_line(skipped: SkippingMetrics) -> str:
 
 
 def lake_line(use: IoMetrics) -> str:
-    """`1 234 requests (GET 1 200, PUT 34), 12.0 ms each, 210.0 MiB read, 96 % from cache (memory …, disk …), …`"""
+    """Summarize I/O: `1 234 requests (GET 1 200, PUT 34), 12.0 ms each, 210.0 MiB read, 96 % from cache, …`."""
     sent = sum(use.requests.values())
     kinds = ", ".join(f"{kind} {count(number)}" for kind, number in use.requests.items() if number)
     parts = [f"{count(sent)} requests" + (f" ({kinds})" if kinds else "")]

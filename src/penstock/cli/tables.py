@@ -140,7 +140,7 @@ def list_tables(
     """List tables and views. The word `list` is optional: penstock tables 'store_*'."""
     found = _tables(pattern)
     if as_json:
-        typer.echo(json.dumps([table.as_json() for table in found], indent=2))
+        typer.echo(json.dumps([table.to_json() for table in found], indent=2))
     elif found:
         _print_list(found)
     else:
@@ -155,7 +155,7 @@ def show(
     """Show a table's location, columns and optimizer statistics."""
     table = _table(name)
     if as_json:
-        typer.echo(json.dumps(table.as_json(), indent=2))
+        typer.echo(json.dumps(table.to_json(), indent=2))
     else:
         _print_table(table)
 

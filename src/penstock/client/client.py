@@ -209,8 +209,9 @@ class Client:
         return list(self._get(application_id, "/events")["items"])
 
     def deliveries(self, application_id: str) -> list[dict[str, Any]]:
-        """Return its webhook deliveries, sent and pending, oldest first: `url`, `state`, `tries`, `due_at`,
-        `delivered_at`, `problem`.
+        """Return its webhook deliveries, sent and pending, oldest first.
+
+        Each has `url`, `state`, `tries`, `due_at`, `delivered_at` and `problem`.
         """
         return list(self._get(application_id, "/deliveries")["items"])
 

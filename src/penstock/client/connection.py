@@ -73,8 +73,9 @@ def connect(
 
 
 class Connection:
-    """A connection to one service. Raises its errors as their classes of `penstock.errors`, and `ServiceError` without
-    a response.
+    """A connection to one service.
+
+    Raises its errors as their classes of `penstock.errors`, and `ServiceError` without a response.
     """
 
     def __init__(self, client: httpx.Client, address: str) -> None:

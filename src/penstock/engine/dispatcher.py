@@ -1,5 +1,6 @@
-"""Detached supervisors, and the background work of a service in one thread each: starting applications in turn, and
-housekeeping.
+"""Detached supervisors, and the background work of a service.
+
+A dispatcher starts applications in turn, in one thread; housekeeping has another.
 
 Any number of dispatchers may work on one database: each decision is a transaction under one lock and is recorded before
 it is carried out. A dispatcher killed in between leaves a starting application without a supervisor, which the next
@@ -258,10 +259,9 @@ class Housekeeping:
         return unused
 
     def sweep_lakes(self) -> list[str]:
-        """Forget unused credential-scoped lakes with their keys; return their names. Their objects stay in the original
-        lake.
+        """Forget unused credential-scoped lakes with their keys; return their names.
 
-        A lake is unused when its applications have ended and it is no queue's home. It is forgotten at the second look
+        Their objects stay in the original lake. A lake is unused when its applications have ended and it is no queue's home. It is forgotten at the second look
         that finds it unused, since a client may be about to submit with its keys.
         """
         used = self._engine.pruner.lakes_in_use(now())

@@ -221,10 +221,9 @@ def lake_name(home: Home, name: str | None) -> str:
 
 
 def check_reachable(home: Home, name: str | None) -> None:
-    """Raise `LakeError` where no gateway of an external lake answers, the credentials are refused, or the bucket is
-    missing.
+    """Require an external lake that answers.
 
-    Lakes of this machine are skipped, since `lake_of` has just started them or seen them running.
+    Raises `LakeError` where no gateway answers, the credentials are refused, or the bucket is missing. Lakes of this machine are skipped, since `lake_of` has just started them or seen them running.
     """
     lakes = Lakes(home)
     lake = lakes.get(name)

@@ -100,7 +100,7 @@ class Environment:
                 "kind": self.lake.kind,
                 "endpoints": list(self.lake.endpoints),
                 "gateways": self.gateways,
-                "store": stores.store_facts(self.home, self.lake).as_json(),
+                "store": stores.store_facts(self.home, self.lake).to_json(),
             },
             size=asdict(size) if size else {},
             machine=machine(),

@@ -197,7 +197,7 @@ class Row:
     feature: str
     judgement: Verdict
 
-    def as_json(self) -> dict[str, str]:
+    def to_json(self) -> dict[str, str]:
         return {
             "feature": self.feature,
             "outcome": self.judgement.outcome.value,

@@ -71,7 +71,7 @@ class Ports:
 
     @staticmethod
     def from_json(value: Any) -> Ports | None:
-        """Read the result of `as_json`; None for anything else, because ports can always be chosen afresh."""
+        """Read the result of `to_json`; None for anything else, because ports can always be chosen afresh."""
         try:
             return Ports(**{name: int(port) for name, port in value.items()})
         except (TypeError, ValueError, AttributeError):
@@ -83,11 +83,11 @@ class Ports:
         given = dict(argument.split("=", 1) for argument in arguments if "=" in argument)
         return Ports.from_json({name: given.get(flag) for name, flag in _PORT_FLAGS.items()})
 
-    def as_json(self) -> dict[str, int]:
+    def to_json(self) -> dict[str, int]:
         return asdict(self)
 
     def all(self) -> tuple[int, ...]:
-        return tuple(self.as_json().values())
+        return tuple(self.to_json().values())
 
     def sockets(self) -> list[Path]:
         """The Unix sockets that the server creates for its gRPC ports; a killed server leaves them behind."""
@@ -400,7 +400,7 @@ class EmbeddedLake:
                 ports = Ports.choose()
             server = self._start_once(server_command(program, ports, volume_mib=volume_mib(free)), ports)
             if self._await_ready(server, _READY_SECONDS):
-                write_json(self._ports, ports.as_json())
+                write_json(self._ports, ports.to_json())
                 return server
             problem = "the server did not answer" if server.process.alive() else "the server ended"
             port_lost = "address already in use" in tail(self.log, 200)

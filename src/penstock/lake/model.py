@@ -125,12 +125,12 @@ class Lake:
                 return key
         return text.lstrip("/")
 
-    def as_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, Any]:
         return asdict(self)
 
     @staticmethod
     def from_json(value: Mapping[str, Any]) -> Lake:
-        """Read the result of `as_json`; fields that only a later release knows are ignored."""
+        """Read the result of `to_json`; fields that only a later release knows are ignored."""
         known = {field.name: value[field.name] for field in fields(Lake) if field.name in value}
         hdfs, sts, scope = value.get("hdfs"), value.get("sts"), value.get("scope")
         parsed = {

@@ -109,7 +109,7 @@ class Lakes:
             lake = replace(lake, credentials=f"file:{lake.name}")
         if self._store and lake.scope is not None:
             # The store comes first: a lake that a service accepted must survive the loss of its state directory.
-            self._store.put(_SHARED + lake.name, lake.as_json(), asdict(credentials or self.credentials_of(lake)))
+            self._store.put(_SHARED + lake.name, lake.to_json(), asdict(credentials or self.credentials_of(lake)))
         return self._add(lake, credentials)
 
     def _add(self, lake: Lake, credentials: Credentials | None) -> Lake:
@@ -208,7 +208,7 @@ class Lakes:
             ) from error
 
     def _write(self, registered: _Registered) -> None:
-        lakes = [registered.lakes[name].as_json() for name in sorted(registered.lakes)]
+        lakes = [registered.lakes[name].to_json() for name in sorted(registered.lakes)]
         forgotten = {"forgotten": registered.forgotten} if registered.forgotten else {}
         write_json(self._path, {"default": registered.default, "lakes": lakes, **forgotten})
 

@@ -93,7 +93,7 @@ class StoreFacts:
     raw_factor: float | None = None
     layout: Mapping[str, str] = field(default_factory=dict)
 
-    def as_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, Any]:
         return asdict(self)
 
 

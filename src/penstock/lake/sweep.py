@@ -40,7 +40,7 @@ class SweepFinding:
     newest: datetime
     action: str
 
-    def as_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, Any]:
         return {**asdict(self), "newest": self.newest.isoformat()}
 
 

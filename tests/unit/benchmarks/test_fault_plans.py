@@ -88,8 +88,8 @@ def test_a_rule_is_used_no_more_often_than_it_says() -> None:
 
 def test_a_plan_survives_being_written_down() -> None:
     plan = request_faults.usual("7")
-    assert Plan.from_json(plan.as_json()) == plan
-    assert Answer(503, "SlowDown", 1).as_json() == {
+    assert Plan.from_json(plan.to_json()) == plan
+    assert Answer(503, "SlowDown", 1).to_json() == {
         "kind": "status", "status": 503, "code": "SlowDown", "retry_after": 1,
     }  # fmt: skip
 

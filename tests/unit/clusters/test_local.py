@@ -70,7 +70,7 @@ def test_exit_codes_are_those_of_a_shell() -> None:
 
 def interface(home: Home, port: int | None, driver: ProcessId) -> WebInterface | None:
     """Return the backend's answer for a driver that publishes `port` for its Spark UI, or no port."""
-    recorded(home, keeper={"pid": 1, "started": 1}, driver=driver.as_json())
+    recorded(home, keeper={"pid": 1, "started": 1}, driver=driver.to_json())
     content = f"spark://driver\napp-spark\n{f'http://127.0.0.1:{port}' if port else ''}\n"
     (home.application("app-1") / "cluster" / "endpoint").write_text(content, encoding="utf-8")
     return LocalBackend(home).web_interface(LocalBackend(home).handle("app-1"))

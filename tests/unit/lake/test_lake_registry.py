@@ -194,4 +194,4 @@ def test_the_registry_file_is_plain_json_without_secrets(home: Home) -> None:
 
 def test_a_record_of_a_later_release_is_read_without_what_that_one_says_besides() -> None:
     lake = Lake("lake", ("http://127.0.0.1:1",), "bucket", "file:lake", directories_linger=True)
-    assert Lake.from_json({**lake.as_json(), "of_later": 1}) == lake
+    assert Lake.from_json({**lake.to_json(), "of_later": 1}) == lake

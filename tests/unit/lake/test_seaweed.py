@@ -51,7 +51,7 @@ def test_volumes_are_small_enough_for_many_and_large_enough_to_be_few(free: int)
     assert size == 64 or size * MIB * 64 <= free
 
 
-@pytest.mark.parametrize("damaged", [None, [], "x", {}, {"master": 1}, {**PORTS.as_json(), "s3": "x"}])
+@pytest.mark.parametrize("damaged", [None, [], "x", {}, {"master": 1}, {**PORTS.to_json(), "s3": "x"}])
 def test_damaged_ports_are_no_ports(damaged: object) -> None:
     assert embedded.Ports.from_json(damaged) is None
 

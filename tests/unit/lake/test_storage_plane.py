@@ -56,7 +56,7 @@ def test_a_ceph_that_is_not_there_any_more_is_no_reason_to_fail(tmp_path: Path) 
 
 
 def test_what_is_recorded_of_a_store_is_plain_data(tmp_path: Path) -> None:
-    facts = stores.store_facts(Home(tmp_path), EMBEDDED).as_json()
+    facts = stores.store_facts(Home(tmp_path), EMBEDDED).to_json()
     assert json.loads(json.dumps(facts)) == facts
 
 

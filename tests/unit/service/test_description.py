@@ -72,7 +72,7 @@ def test_every_reference_leads_somewhere(described: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     ("value", "model"),
     [
-        (TABLE.as_json(), responses.Table),
+        (TABLE.to_json(), responses.Table),
         (Audit(BEGAN, "ada", "POST /v1/applications").to_json(), responses.Audit),
         (Session(APPLICATION, None).to_json(), responses.Session),
         (APPLICATION.spec.to_json(), responses.Specification),

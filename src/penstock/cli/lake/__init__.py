@@ -1,3 +1,4 @@
-"""`penstock lake`: `lakes` (registry, objects), `maintenance` (export, sweep), `ceph` and `hdfs` (stores on this
-machine).
+"""The `penstock lake` commands.
+
+`lakes` (registry, objects), `maintenance` (export, sweep), `ceph` and `hdfs` (stores on this machine).
 """

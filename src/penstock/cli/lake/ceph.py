@@ -104,7 +104,7 @@ def status(as_json: options.Json = False) -> None:
 
     seen = read_status(_ceph())
     if as_json:
-        typer.echo(json.dumps(seen.as_json() if seen else {"state": "none"}))
+        typer.echo(json.dumps(seen.to_json() if seen else {"state": "none"}))
     elif seen is None:
         typer.echo("There is no Ceph cluster in this home; penstock lake ceph up creates one")
     else:

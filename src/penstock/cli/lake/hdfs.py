@@ -115,7 +115,7 @@ def status(name: Name = _USUAL, as_json: options.Json = False) -> None:
 
     seen = HdfsCluster(Home.default(), name).status()
     if as_json:
-        typer.echo(json.dumps(seen.as_json(), indent=2))
+        typer.echo(json.dumps(seen.to_json(), indent=2))
     else:
         typer.echo(f"{seen.root} is {'ready' if seen.ready else 'not ready; penstock lake hdfs up starts it'}")
         _print(seen)

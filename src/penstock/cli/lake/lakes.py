@@ -233,7 +233,7 @@ def show(
     """Show a lake's gateways, addressing and credentials."""
     wanted = Lakes(Home.default()).get(name)
     if as_json:
-        typer.echo(json.dumps(wanted.as_json(), indent=2))
+        typer.echo(json.dumps(wanted.to_json(), indent=2))
         return
     style = "bucket in the path" if wanted.path_style else "bucket in the host name"
     rows = {
@@ -268,7 +268,7 @@ def _listed() -> list[dict[str, Any]]:
         return list(Client(url).get("/v1/lakes")["items"])
     lakes = Lakes(Home.default())
     default = lakes.default()
-    return [{**lake.as_json(), "default": lake.name == default} for lake in lakes.all()]
+    return [{**lake.to_json(), "default": lake.name == default} for lake in lakes.all()]
 
 
 @app.command()
@@ -301,7 +301,7 @@ def check(lake: LakeOption = None, as_json: JsonOption = False) -> None:
         )
         rows = checker.run()
     if as_json:
-        report = {"lake": chosen.name, "usable": usable(rows), "rows": [row.as_json() for row in rows]}
+        report = {"lake": chosen.name, "usable": usable(rows), "rows": [row.to_json() for row in rows]}
         typer.echo(json.dumps(report, indent=2, ensure_ascii=False))
     else:
         conclusion = (

@@ -166,7 +166,7 @@ def sweep(
             "objects": swept.objects,
             "before": before.isoformat(),
             "running": because_of.id if because_of else None,
-            "found": [found.as_json() for found in swept.found],
+            "found": [found.to_json() for found in swept.found],
         }
         typer.echo(json.dumps(report, indent=2, ensure_ascii=False))
     else:

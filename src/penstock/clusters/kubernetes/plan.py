@@ -151,4 +151,4 @@ def _lake_of_pods(launch: Launch) -> dict[str, Any] | None:
         return None
     # The pods have a copy of the engine's certificate file, at another path.
     ca_file = str(layout.PRIVATE / launch.authorities) if launch.authorities else None
-    return replace(lake, ca_file=ca_file).as_json()
+    return replace(lake, ca_file=ca_file).to_json()

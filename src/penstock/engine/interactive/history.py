@@ -39,8 +39,10 @@ _PRIVATE = ["spark.conf", lake_settings.CREDENTIALS_FILE, PLAN]
 
 @dataclass(frozen=True)
 class HistoryStatus:
-    """The status of one history server. `address` is None until its pages are ready. Times are UTC, those of the last
-    run if it does not run now."""
+    """The status of one history server.
+
+    `address` is None until its pages are ready. Times are UTC, those of the last run if it does not run now.
+    """
 
     lake: str
     running: bool

@@ -115,7 +115,7 @@ def _end(server: subprocess.Popen[bytes]) -> None:
 
 
 def _identity(pid: int) -> dict[str, int]:
-    return (ProcessId.of(pid) or ProcessId(pid, -1)).as_json()
+    return (ProcessId.of(pid) or ProcessId(pid, -1)).to_json()
 
 
 if __name__ == "__main__":

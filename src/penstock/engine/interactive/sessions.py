@@ -97,8 +97,10 @@ class SessionRequest:
 
 @dataclass(frozen=True)
 class Session:
-    """An application that serves a session. `port` is on the engine's machine, and None before it can be reached there
-    and after the session's end."""
+    """An application that serves a session.
+
+    `port` is on the engine's machine, and None before it can be reached there and after the session's end.
+    """
 
     application: Application
     port: int | None
@@ -136,8 +138,10 @@ def is_session(spec: ApplicationSpec) -> bool:
 
 
 def published_port(read: Callable[[str], str | None]) -> int | None:
-    """The port on the driver's loopback where a session listens; None until it listens. `read` returns the content of a
-    private file of the driver."""
+    """The port on the driver's loopback where a session listens; None until it listens.
+
+    `read` returns the content of a private file of the driver.
+    """
     content = read(_FILE)
     return None if content is None else int(json.loads(content)["port"])
 
@@ -312,7 +316,7 @@ def _keep(home: Home, backend: ClusterBackend, application: Application, ended: 
     with backend.reach(handle, port) as here:
         file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         try:
-            write_json(file, {"port": here, "keeper": me.as_json()})
+            write_json(file, {"port": here, "keeper": me.to_json()})
             ended.wait()
         finally:
             file.unlink(missing_ok=True)

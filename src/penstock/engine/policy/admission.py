@@ -1,7 +1,6 @@
-"""Admission, as pure policy: the promise that a cluster needs, and whether there is room for it. For turns see
-`fairness.py`.
+"""Admission, as pure policy: the promise that a cluster needs, and whether there is room for it.
 
-Memory is a hard limit: a false promise would make the kernel kill another application's process. The kernel shares
+For turns see `fairness.py`. Memory is a hard limit: a false promise would make the kernel kill another application's process. The kernel shares
 cores, so they may be promised `CORES_PER_CORE` times over: a driver is idle while its executors work.
 """
 
@@ -62,8 +61,10 @@ def room(
 
 
 def usual_size(capacity: Capacity) -> ClusterSize:
-    """The default cluster size: all cores in one executor, a quarter of the memory as its heap (at most 8 GiB), an
-    eighth as the driver's (at most 4 GiB); each at least 512 MiB.
+    """The default cluster size.
+
+    One executor has all cores and a quarter of the memory as its heap (at most 8 GiB), the driver an eighth (at most
+    4 GiB); each heap is at least 512 MiB.
 
     With several machines, the executor gets the cores and memory of one: a pod larger than every node waits for ever.
     """
@@ -122,14 +123,19 @@ def refuse(size: ClusterSize, capacity: Capacity) -> Reason | None:
 
 
 def too_large(size: ClusterSize, capacity: Capacity) -> Reason | None:
-    """The reason why a cluster of `size` can never start: it exceeds the machine, or an elastic backend's declared
-    maximum. None where it can start, and where no maximum is declared."""
+    """The reason why a cluster of `size` can never start.
+
+    It exceeds the machine, or an elastic backend's declared maximum. None where it can start, and where no maximum is
+    declared.
+    """
     return None if capacity.limit is None else refuse(size, capacity.limit)
 
 
 def waits_for(size: ClusterSize, capacity: Capacity) -> Reason | None:
-    """The reason why a cluster of `size`, which is not `too_large`, exceeds today's capacity; None where it fits once
-    others have ended."""
+    """The reason why a cluster of `size`, which is not `too_large`, exceeds today's capacity.
+
+    None where it fits once others have ended.
+    """
     if _fits_alone(size, capacity):
         return None
     if obstacle := _obstacle(size, capacity):

@@ -43,8 +43,10 @@ def another_attempt(spec: ApplicationSpec, attempt: int, reason: Reason | None) 
 
 
 def back_off(attempt: int) -> timedelta:
-    """The pause between the end of the attempt of that number (from 1) and the earliest start of the next: 5 s, doubled
-    each time, at most 10 minutes."""
+    """The pause between the end of the attempt of that number (from 1) and the earliest start of the next.
+
+    It is 5 s, doubled each time, at most 10 minutes.
+    """
     return min(_FIRST * (1 << min(attempt - 1, 16)), _LONGEST)
 
 

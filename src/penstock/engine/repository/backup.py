@@ -35,8 +35,11 @@ _SEALED = sa.select(sa.func.count()).where(schema.secrets.c.sealed.is_not(None))
 
 @dataclass(frozen=True)
 class Contents:
-    """The manifest. `tables` maps tables to columns, in the order in which rows can be restored; `sealed` is the number
-    of secrets that only the key in use at that moment opens."""
+    """The manifest.
+
+    `tables` maps tables to columns, in the order in which rows can be restored; `sealed` is the number of secrets that
+    only the key in use at that moment opens.
+    """
 
     version: str
     engine: str

@@ -247,8 +247,10 @@ class ApplicationReader:
             ]
 
     def unsupervised(self) -> builtins.list[str]:
-        """Ids, oldest first, of the applications that have not ended or still hold a cluster, that have no supervisor
-        and that no dispatcher has yet to start."""
+        """Ids of the applications that lack a supervisor, oldest first.
+
+        They have not ended or still hold a cluster, and no dispatcher has yet to start them.
+        """
         query = (
             sa.select(_table.c.id)
             .where(self._mine, _ALIVE, sa.not_(_LEFT_TO_A_DISPATCHER), sa.not_(SUPERVISED))

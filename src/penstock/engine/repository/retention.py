@@ -90,8 +90,10 @@ class Pruner:
             return {match[0] for match in connection.execute(found).scalars()}
 
     def lakes_in_use(self, since: datetime) -> set[str]:
-        """Lakes of applications that have not ended or ended since `since`, of every engine in the database, since
-        engines may share lakes."""
+        """Lakes of applications that have not ended or ended since `since`.
+
+        They are those of every engine in the database, since engines may share lakes.
+        """
         used = sa.or_(_table.c.ended_at.is_(None), _table.c.ended_at >= since, _table.c.cluster.is_not(None))
         query = sa.select(_table.c.spec["lake"].astext).where(used).distinct()
         with self._reading.connect() as connection:

@@ -35,7 +35,7 @@ class Ports:
     monitor: int
     gateways: tuple[int, ...]
 
-    def as_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, Any]:
         return {"monitor": self.monitor, "gateways": list(self.gateways)}
 
     @staticmethod

@@ -211,7 +211,7 @@ class Layout:
         metadata = max(_LEAST_METADATA_BYTES, self.osd_bytes // _METADATA_SHARE)
         return [*block, Device("block.db", metadata), Device("block.wal", _JOURNAL_BYTES)]
 
-    def as_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, Any]:
         places = {"data_directory": self.data_directory, "metadata_directory": self.metadata_directory}
         return {
             **asdict(self),
@@ -277,7 +277,7 @@ class CephState:
             ) from error
 
     def store(self, directory: Path) -> None:
-        layout, ports = self.layout.as_json(), self.ports.as_json()
+        layout, ports = self.layout.to_json(), self.ports.to_json()
         write_json(directory / _FILE, {**self.__dict__, "layout": layout, "ports": ports})
 
     def daemons(self) -> list[str]:

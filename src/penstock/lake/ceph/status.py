@@ -88,7 +88,7 @@ class CephStatus:
     silence: str
     """The reason why the monitor did not answer; empty if it did."""
 
-    def as_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, Any]:
         devices = {name: str(place) for name, place in self.devices.items()}
         return {**asdict(self), "directory": str(self.directory), "devices": devices}
 

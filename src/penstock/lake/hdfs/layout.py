@@ -60,7 +60,7 @@ class Shape:
     def daemons(self) -> tuple[str, ...]:
         return (NAMENODE, *(f"datanode.{number}" for number in range(1, self.datanodes + 1)))
 
-    def as_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, Any]:
         return asdict(self)
 
 
@@ -379,7 +379,7 @@ class HdfsState:
                 ports[daemon] = Ports(**dict(zip(names, free_ports(len(names)), strict=True)))
         self._directory.mkdir(parents=True, exist_ok=True, mode=0o700)
         numbers = {daemon: vars(chosen) for daemon, chosen in ports.items()}
-        write_json(self._file, {"shape": shape.as_json(), "ports": numbers})
+        write_json(self._file, {"shape": shape.to_json(), "ports": numbers})
         return ports
 
     def _read(self) -> dict[str, Any]:

@@ -194,7 +194,7 @@ class HdfsStatus:
     daemons: tuple[DaemonUsage, ...]
     directory: str
 
-    def as_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, Any]:
         return asdict(self)
 
 

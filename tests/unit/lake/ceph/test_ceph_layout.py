@@ -94,5 +94,5 @@ def test_metadata_have_files_of_their_own_only_on_a_medium_of_their_own() -> Non
     )
 )
 def test_a_layout_is_read_as_it_was_written(layout: Layout) -> None:
-    assert Layout.from_json(layout.as_json()) == layout
+    assert Layout.from_json(layout.to_json()) == layout
     assert Layout.checked(**layout.arguments()) == layout
