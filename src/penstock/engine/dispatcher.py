@@ -261,8 +261,9 @@ class Housekeeping:
     def sweep_lakes(self) -> list[str]:
         """Forget unused credential-scoped lakes with their keys; return their names.
 
-        Their objects stay in the original lake. A lake is unused when its applications have ended and it is no queue's home. It is forgotten at the second look
-        that finds it unused, since a client may be about to submit with its keys.
+        Their objects stay in the original lake. A lake is unused when its applications have ended and it is no queue's
+        home. It is forgotten at the second look that finds it unused, since a client may be about to submit with its
+        keys.
         """
         used = self._engine.pruner.lakes_in_use(now())
         homes = json.dumps([dict(attributes) for attributes in self._engine.pruner.attributes()])

@@ -223,7 +223,8 @@ def lake_name(home: Home, name: str | None) -> str:
 def check_reachable(home: Home, name: str | None) -> None:
     """Require an external lake that answers.
 
-    Raises `LakeError` where no gateway answers, the credentials are refused, or the bucket is missing. Lakes of this machine are skipped, since `lake_of` has just started them or seen them running.
+    Raises `LakeError` where no gateway answers, the credentials are refused, or the bucket is missing. Lakes of this
+    machine are skipped, since `lake_of` has just started them or seen them running.
     """
     lakes = Lakes(home)
     lake = lakes.get(name)

@@ -1,7 +1,8 @@
 """Admission, as pure policy: the promise that a cluster needs, and whether there is room for it.
 
-For turns see `fairness.py`. Memory is a hard limit: a false promise would make the kernel kill another application's process. The kernel shares
-cores, so they may be promised `CORES_PER_CORE` times over: a driver is idle while its executors work.
+For turns see `fairness.py`. Memory is a hard limit: a false promise would make the kernel kill another application's
+process. The kernel shares cores, so they may be promised `CORES_PER_CORE` times over: a driver is idle while its
+executors work.
 """
 
 from __future__ import annotations
