@@ -46,7 +46,7 @@ MUTATIONS = (
         f"{ENGINE}/policy/lifecycle.py",
         "    if state.final:\n        return application, ()\n    if state in",
         "    if state in",
-        "tests/unit/engine/test_lifecycle.py",
+        "tests/unit/engine/policy/test_lifecycle.py",
     ),
     Mutation(
         "lifecycle-outcome",
@@ -54,7 +54,7 @@ MUTATIONS = (
         f"{ENGINE}/policy/lifecycle.py",
         "    if exit_code == 0:\n        return State.FINISHED",
         "    if exit_code == 0 and reason is None:\n        return State.FINISHED",
-        "tests/unit/engine/test_lifecycle.py",
+        "tests/unit/engine/policy/test_lifecycle.py",
     ),
     Mutation(
         "fairness-weight",
@@ -62,7 +62,7 @@ MUTATIONS = (
         f"{ENGINE}/policy/fairness.py",
         "self._dominant(cores, memory) / weight,",
         "self._dominant(cores, memory),",
-        "tests/unit/engine/test_fairness.py",
+        "tests/unit/engine/policy/test_fairness.py",
     ),
     Mutation(
         "fairness-quota",
@@ -70,7 +70,7 @@ MUTATIONS = (
         f"{ENGINE}/policy/fairness.py",
         "has.running >= quota.running",
         "has.running > quota.running",
-        "tests/unit/engine/test_fairness.py",
+        "tests/unit/engine/policy/test_fairness.py",
     ),
     Mutation(
         "spark-ui-one-application",
@@ -94,7 +94,7 @@ MUTATIONS = (
         "src/penstock/engine/tokens.py",
         "token.expires_at <= at",
         "token.expires_at < at",
-        "tests/unit/service/test_tokens.py",
+        "tests/unit/engine/test_tokens.py",
     ),
     Mutation(
         "token-secret",
@@ -102,7 +102,7 @@ MUTATIONS = (
         "src/penstock/engine/tokens.py",
         "if not hmac.compare_digest(known, hashed(secret)) or token is None:",
         "if not known or token is None:",
-        "tests/unit/service/test_tokens.py",
+        "tests/unit/engine/test_tokens.py",
     ),
     Mutation(
         "cache-checksum",

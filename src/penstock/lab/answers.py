@@ -6,7 +6,7 @@ the seed queries round to cents). Where a query cuts an ordered result with LIMI
 each engine may return different ones of them; `judge_top` accepts exactly those choices and no others.
 
 `ADAPTATIONS` lists where the independent engine reads SQL differently from Spark, each with its reason. They change a
-query's wording, never its meaning. `tests/unit/lab/test_query_texts.py` catches a pattern that no longer occurs in its
+query's wording, never its meaning. `tests/unit/lab/workloads/test_tpcds_texts.py` catches a pattern that no longer occurs in its
 query.
 """
 

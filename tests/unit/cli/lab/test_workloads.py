@@ -21,7 +21,7 @@ from penstock.lab.workloads import blocks
 from penstock.lab.workloads.registry import FileWorkloads, restore_suite
 from penstock.lab.workloads.tpcds import Tpcds
 
-EXAMPLES = Path(__file__).parents[3] / "examples"
+EXAMPLES = Path(__file__).parents[4] / "examples"
 
 
 def run(*arguments: str) -> int:
