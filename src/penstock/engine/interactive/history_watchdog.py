@@ -17,9 +17,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-from penstock.clusters.shim import tie_to
 from penstock.home import read_json, write_json
-from penstock.processes import ProcessId, listening_ports
+from penstock.processes import ProcessId, listening_ports, tie_to
 
 PLAN, STATE, USED = "plan.json", "state.json", "used"
 
