@@ -119,9 +119,12 @@ def _require_told_requirements() -> None:
 
 
 def _requirements(wanted: Sequence[str]) -> dict[str, list[str]]:
-    """Of every distribution below `wanted`, the names of those that it needs here, by the extras asked for."""
+    """Of every distribution below `wanted`, the names of those that it needs here, by the extras asked for.
+
+    Of Penstock all extras: a service runs in the image, and the lab beside it.
+    """
     found: dict[str, list[str]] = {}
-    waiting = [(name, "") for name in wanted]
+    waiting = [*((name, "") for name in wanted), ("penstock", "all")]
     asked = set()
     while waiting:
         name, extra = waiting.pop()
@@ -155,7 +158,9 @@ def _metadata(name: str) -> importlib.metadata.Distribution:
         return importlib.metadata.distribution(name)
     except importlib.metadata.PackageNotFoundError as error:
         raise MissingRequirement(
-            f"{name} is not installed", why="the image takes what is installed here", fix=f"pip install {name}"
+            f"{name} is not installed",
+            why="the image takes what is installed here, with all extras of Penstock",
+            fix=f"pip install 'penstock[all]' {name}",
         ) from error
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from penstock import extras
 from penstock.home import Home
 from penstock.lab import records
 
@@ -19,7 +20,9 @@ class LabReports:
         return [{**run, "id": run["run"]} for run in reversed(records.all_of(self._home))]
 
     def page(self, run_id: str) -> str:
-        """The run's report as HTML that loads nothing. Raises `NotFound`."""
+        """The run's report as HTML that loads nothing. Raises `NotFound`, and `MissingRequirement` without
+        `penstock[lab]`."""
+        extras.require("lab")
         # Plotting takes a second to load.
         from penstock.lab.report.report import as_html
 
