@@ -114,8 +114,8 @@ build/setup.stamp: scripts/bootstrap.sh requirements/dev.txt pyproject.toml $(JV
 	@mkdir -p build && touch $@
 
 lock: ## Resolve the locked requirements anew (needs uv)
-	uv pip compile --universal --generate-hashes -q pyproject.toml --no-emit-index-url --no-header --python-version 3.10 -o requirements/runtime.txt
-	uv pip compile --universal --generate-hashes -q pyproject.toml --group dev --no-emit-index-url --no-header --python-version 3.10 -o requirements/dev.txt
+	uv pip compile --universal --generate-hashes -q pyproject.toml --all-extras --no-emit-index-url --no-header --python-version 3.10 -o requirements/runtime.txt
+	uv pip compile --universal --generate-hashes -q pyproject.toml --all-extras --group dev --no-emit-index-url --no-header --python-version 3.10 -o requirements/dev.txt
 
 wheel: setup ## Build the wheel with its jars into dist/
 	$(PYTHON) -m hatchling build -t wheel

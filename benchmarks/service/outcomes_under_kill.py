@@ -353,7 +353,7 @@ def on_this_machine(home: Home, chance: random.Random) -> Iterator[Victims]:
     installation.lake_up()
     installation.catalog_up()
     # A home in daily use has class-data archives; a thousand starts without them take twice as long.
-    installation.archives_made()
+    installation.archives.build()
     try:
         yield {
             "supervisor": lambda: kill_supervisor(home, chance),

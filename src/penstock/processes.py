@@ -7,6 +7,7 @@ unrelated process must never be ended.
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import http.client
 import itertools
 import os
@@ -114,6 +115,38 @@ def last_lines(text: str, lines: int) -> str:
     return "\n".join([line for line in text.splitlines() if line.strip()][-lines:])
 
 
+_PR_SET_PDEATHSIG = 1
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+def die_with_parent(parent: int) -> None:
+    """In a child that was just forked: die with the parent process, however that ends."""
+    _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    if os.getppid() != parent:  # it died before the line above
+        os._exit(1)
+
+
+def yield_to_others() -> None:
+    """Give this process and its later children the lowest priority for processor and disk.
+
+    They are the first that the kernel ends when memory runs out. A priority that the system refuses to change stays.
+    """
+    with contextlib.suppress(OSError):
+        os.setpriority(os.PRIO_PROCESS, 0, _LOWEST_PRIORITY)
+    with contextlib.suppress(OSError, AttributeError):
+        # The kernel gives a process of this class the idle class of disk scheduling, too.
+        os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
+    with contextlib.suppress(OSError):
+        Path("/proc/self/oom_score_adj").write_text("1000", encoding="ascii")
+    if os.getsid(0) == os.getpid():
+        # With autogroups (sched(7)) sessions share processors equally, whatever the priorities of their processes.
+        with contextlib.suppress(OSError):
+            Path("/proc/self/autogroup").write_text(str(_LOWEST_PRIORITY), encoding="ascii")
+
+
+_LOWEST_PRIORITY = 19
+
+
 def end_process(
     identity: ProcessId, *, grace_seconds: float, group: bool = False, ask: signal.Signals = signal.SIGTERM
 ) -> None:
@@ -129,6 +162,18 @@ def end_process(
         while identity.alive() and time.monotonic() < deadline:
             _reap(identity.pid)
             time.sleep(0.02)
+
+
+def end_group(leader: int, *, seconds: float) -> None:
+    """Kill the process group of a session's leader, and wait up to `seconds` for the end of the whole session."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(leader, signal.SIGKILL)
+
+    def ended() -> bool:
+        _reap(leader)
+        return not any(found.session == leader and ProcessId.of(found.pid) for found in processes())
+
+    wait_until(ended, seconds)
 
 
 def process_in(directory: Path, pid: int) -> ProcessId | None:
@@ -214,17 +259,49 @@ class IdleDeadline:
     On a busy machine work takes longer but goes on, while a process that waits in vain uses no processor time.
     """
 
-    def __init__(self, core_seconds: Callable[[], float], *, seconds: float, least_core_seconds: float) -> None:
+    def __init__(
+        self,
+        core_seconds: Callable[[], float],
+        *,
+        seconds: float,
+        least_core_seconds: float,
+        clock: Callable[[], float] | None = None,
+    ) -> None:
+        """`clock` replaces the machine's clock: `SpareTime` for processes that run only when no other wants to."""
         self._core_seconds = core_seconds
         self._seconds = seconds
         self._least = least_core_seconds
-        self._done, self._since = core_seconds(), time.monotonic()
+        self._clock = clock or time.monotonic
+        self._done, self._since = core_seconds(), self._clock()
 
     def over(self) -> bool:
         done = self._core_seconds()
         if done - self._done >= self._least:
-            self._done, self._since = done, time.monotonic()
-        return time.monotonic() - self._since > self._seconds
+            self._done, self._since = done, self._clock()
+        return self._clock() - self._since > self._seconds
+
+
+class SpareTime:
+    """A clock that stands still while all processors of this machine are busy."""
+
+    def __init__(
+        self, idle: Callable[[], float] | None = None, monotonic: Callable[[], float] = time.monotonic
+    ) -> None:
+        """`idle` returns the idle core-seconds since boot."""
+        self._idle, self._monotonic = idle or machine_idle_core_seconds, monotonic
+        self._before = self._idle(), self._monotonic()
+        self._passed = 0.0
+
+    def __call__(self) -> float:
+        idle, now = self._idle(), self._monotonic()
+        # Over shorter times the kernel's ticks of 10 ms would count as idle what is not.
+        if now - self._before[1] >= _SPARE_SECONDS:
+            self._passed += min(idle - self._before[0], now - self._before[1])
+            self._before = idle, now
+        return self._passed
+
+
+_SPARE_SECONDS = 1.0
 
 
 def free_ports(count: int) -> list[int]:
@@ -412,6 +489,12 @@ def machine_core_seconds() -> float:
     first = Path("/proc/stat").read_text(encoding="ascii").partition("\n")[0]
     user, nice, system, _idle, _waiting, *interrupts = (int(field) for field in first.split()[1:8])
     return (user + nice + system + sum(interrupts)) / _TICKS
+
+
+def machine_idle_core_seconds() -> float:
+    """The time since boot in which processors of this machine were idle or waited for a disk, summed over all."""
+    first = Path("/proc/stat").read_text(encoding="ascii").partition("\n")[0]
+    return sum(int(field) for field in first.split()[4:6]) / _TICKS
 
 
 Handler = Callable[[int, FrameType | None], None] | signal.Handlers

@@ -55,8 +55,8 @@ LAKE_AWAY = "urn:penstock:problem:lake_error"
 """There is no store: what may be asked of one's own lake comes that far."""
 OPEN = {"/health/live", "/health/ready"}
 ELSEWHERE = {"/v1/changes", "/v1/tables", "/v1/tables/{name}", "/v1/tables/{name}/preview"}
-"""What is not asked as a tenant: a stream that does not end (`tests/unit/service/test_streaming_feed.py` looks at what it tells
-whom), and the catalog, which is every tenant's and would start a Java machine."""
+"""Operations that no tenant calls here: a stream that does not end (see `tests/unit/service/test_streaming_feed.py`),
+and the catalog, which is every tenant's and would start a Java machine."""
 
 
 def filled(text: str, said: Mapping[str, str]) -> str:

@@ -90,7 +90,7 @@ def make_archives(home: Home, directory: Path) -> None:
     lock = os.open(directory.parent / "class-archives.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        Installation(home).archives_made()
+        Installation(home).archives.build()
     except BlockingIOError:
         pass
     except PenstockError as error:

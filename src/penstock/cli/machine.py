@@ -3,34 +3,70 @@
 from __future__ import annotations
 
 import json
-from typing import Annotated
+import time
+from typing import TYPE_CHECKING, Annotated
 from urllib.parse import urlsplit
 
 import typer
 
 from penstock.cli import options
-from penstock.cli.output import step
+from penstock.cli.output import duration, step
 from penstock.errors import InvalidInput
 from penstock.home import Home
+
+if TYPE_CHECKING:
+    from penstock.engine.class_archives import BuildStatus, ClassArchives
 
 
 def up(
     archives: Annotated[
-        bool, typer.Option(help="Create the class-data archives that make clusters start faster.")
+        bool, typer.Option(help="Build the class-data archives that make clusters start faster, in the background.")
     ] = True,
+    wait: Annotated[bool, typer.Option("--wait", help="Wait until the archives are built.")] = False,
 ) -> None:
-    """Start the embedded lake and catalog, and create class-data archives, unless they exist."""
+    """Start the embedded lake and catalog, and the build of class-data archives, unless they exist.
+
+    The archives are built at idle priority while the lake and catalog are in use; penstock status shows how far they
+    are. Clusters work without them and start some seconds later.
+    """
     from penstock.engine.installation import Installation
 
+    if wait and not archives:
+        raise InvalidInput("--wait waits for the archives that --no-archives omits", fix="omit one of the two")
     installation = Installation(Home.default())
     with step("lake") as result:
         lake = installation.lake_up()
         result.append(f"{lake.root} at {lake.endpoints[0]}")
     with step("catalog") as result:
         result.append(installation.catalog_up())
-    if archives:
-        with step("class-data archives") as result:
-            result.append("created" if installation.archives_made() else "up to date")
+    if not archives:
+        return
+    installation.archives.start()
+    if wait:
+        _await_archives(installation.archives)
+    else:
+        typer.echo(f"class-data archives: {installation.archives.status().sentence()}")
+
+
+def _await_archives(archives: ClassArchives) -> None:
+    """Wait for the build with progress on the terminal; raises `ClusterError` if it fails."""
+    from rich.console import Console
+
+    console, began, shown = Console(highlight=False), time.monotonic(), ""
+    with console.status("class-data archives") as live:
+
+        def show(status: BuildStatus) -> None:
+            nonlocal shown
+            text = f"class-data archives: {status.sentence()}"
+            if console.is_terminal:
+                live.update(f"{text}, for {duration(status.seconds())}")
+            elif text != shown:
+                shown = text
+                typer.echo(text)
+
+        archives.wait(show)
+    archives.require_made()
+    typer.echo(f"class-data archives: made ({duration(time.monotonic() - began)})")
 
 
 def down() -> None:

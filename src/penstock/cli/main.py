@@ -15,7 +15,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
 
-from penstock import __version__
+from penstock import __version__, extras
 from penstock.cli.options import SERVER_VARIABLE, choose, server
 from penstock.errors import CatalogError, InvalidInput, PenstockError
 from penstock.home import Home
@@ -38,6 +38,8 @@ class _Command:
     """True if it also works through a service."""
     remote_parts: tuple[str, ...] = ()
     """The sub-commands that work through a service, if only some do."""
+    extra: str | None = None
+    """The extra of the package without whose modules no sub-command works."""
 
     def works_through_a_service(self, arguments: Sequence[str]) -> bool:
         return self.remote or "--help" in arguments or any(part in arguments[:1] for part in self.remote_parts)
@@ -87,13 +89,13 @@ _COMMANDS = {
         "cluster", "cluster_app", "The place where applications run: this machine or Kubernetes.", _HERE
     ),
     "profile": _Command("cluster", "profile_app", "Tuned settings, with the source of each value.", _DATA, remote=True),
-    "lab": _Command("lab", "app", "Measure workloads, check their answers, report and compare.", _DATA),
+    "lab": _Command("lab", "app", "Measure workloads, check their answers, report and compare.", _DATA, extra="lab"),
     "up": _Command("machine", "up", "Start the embedded lake and catalog.", _HERE),
     "down": _Command("machine", "down", "Stop applications, lake and catalog.", _HERE),
     "status": _Command("machine", "status", "Show the state of lake, catalog and applications.", _HERE),
     "doctor": _Command("machine", "doctor", "Check this installation and explain each finding.", _HERE),
     "wipe": _Command("machine", "wipe", "Delete everything Penstock stores on this machine.", _HERE),
-    "serve": _Command("service", "serve", "Serve the REST API and the console.", _HERE),
+    "serve": _Command("service", "serve", "Serve the REST API and the console.", _HERE, extra="service"),
     "instance": _Command(
         "service", "instances_app", "Instances (queues), with weights and quotas.", _HERE, remote=True
     ),
@@ -102,7 +104,7 @@ _COMMANDS = {
     "image": _Command(
         "cluster", "image_app", "The container image of Penstock and Spark, built without a daemon.", _HERE
     ),
-    "demo": _Command("lab.demo", "demo", "TPC-DS end to end, every answer checked, with a report.", _HERE),
+    "demo": _Command("lab.demo", "demo", "TPC-DS end to end, every answer checked, with a report.", _HERE, extra="lab"),
 }
 
 
@@ -113,6 +115,9 @@ class _OnDemand(TyperGroup):
         if args and (wanted := _COMMANDS.get(args[0])):
             if server() and not wanted.works_through_a_service(args[1:]):
                 raise _only_here(" ".join(args[: 2 if wanted.remote_parts else 1]))
+            if wanted.extra and "--help" not in args:
+                # Before the command starts, since some need a module only at the end of long work.
+                extras.require(wanted.extra)
             self.commands[args[0]] = wanted.load(args[0])
         return super().resolve_command(ctx, args)
 
@@ -179,6 +184,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except KeyboardInterrupt:
         raise SystemExit(130) from None
     except Exception as error:
+        if isinstance(error, ModuleNotFoundError) and (missing := extras.explained(error)):
+            raise _explained(missing) from None
         if lost := _lost_database(error):
             raise _explained(lost) from None
         if os.environ.get("PENSTOCK_DEBUG"):

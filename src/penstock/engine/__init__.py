@@ -2,6 +2,6 @@
 
 `engine` (the facade), `supervisor` (carries out one application's instructions), `dispatcher` (starts waiting
 applications and their supervisors, and housekeeping), `preparation` (lake, catalog, settings, credentials),
-`submission`, `artifacts`, `webhooks`, `tokens` and `installation`. Decisions are in `policy`, state in `repository`,
-sessions and history in `interactive`.
+`submission`, `artifacts`, `webhooks`, `tokens`, `installation` and `class_archives`. Decisions are in `policy`, state
+in `repository`, sessions and history in `interactive`.
 """

@@ -13,6 +13,7 @@ from penstock.catalog.metastore import Metastore
 from penstock.clusters import machine
 from penstock.clusters.settings import SPARK_INTERNAL
 from penstock.engine import preparation
+from penstock.engine.class_archives import ClassArchives
 from penstock.engine.engine import Engine
 from penstock.engine.interactive.history import HistoryServers
 from penstock.engine.policy import admission
@@ -26,16 +27,16 @@ from penstock.lake.model import Lake, require_s3
 from penstock.lake.registry import Lakes
 from penstock.model import Application, ApplicationSpec, State
 from penstock.profiles.known import HADOOP_PREFIX
-from penstock.runtime import cds, jvm, tool
+from penstock.runtime import jvm, tool
 from penstock.summary import IoMetrics
 
 _UNFINISHED = tuple(state for state in State if not state.final)
-_TRAINING = "penstock/training"
 
 
 class Installation:
     def __init__(self, home: Home) -> None:
         self._home = home
+        self.archives = ClassArchives(home)
         self._database = Database(home)
         self._engine = Engine(home)
         self._preparation: Preparation | None = None
@@ -50,25 +51,10 @@ class Installation:
         self._engine.list(limit=1)
         return self._database.status().address
 
-    def archives_made(self) -> bool:
-        """Build the class-data archives for this Java and these jars; return False where they exist already."""
-        if cds.archives_exist(self._home):
-            return False
-        lake = self.lake_up()
-        size = admission.usual_size(machine.capacity(self._home))
-        spec = ApplicationSpec(application=SPARK_INTERNAL, size=size, name="training", lake=lake.name)
-        launch = self._prepared().launch("training", spec)
-        cds.build_archives(
-            self._home,
-            location=f"{lake.root}/{_TRAINING}",
-            settings={**machine.tier_settings(machine.page_cache(self._home)), **launch.settings},
-            environment=launch.environment,
-            private_files=launch.private_files,
-        )
-        return True
-
     def down(self) -> Iterator[str]:
-        """Stop everything, applications first; yield a line for each part that was stopped."""
+        """Stop everything; yield a line for each part that was stopped."""
+        if self.archives.end():  # it would start the lake again
+            yield "build of class-data archives stopped"
         if self._home.applications.exists() and any(self._home.applications.iterdir()):
             for application in self._engine.list(states=_UNFINISHED):
                 self._engine.stop(application.id)
@@ -99,7 +85,7 @@ class Installation:
             ("java", _java()),
         ]
         try:
-            fast = "made" if cds.archives_exist(self._home) else "not made: penstock up makes them"
+            fast = self.archives.status().sentence()
         except PenstockError as error:
             fast = error.problem
         rows.append(("class-data archives", fast))

@@ -122,9 +122,12 @@ def _require_current_installation() -> None:
 
 
 def _requirements(roots: Sequence[str]) -> dict[str, list[str]]:
-    """Return the requirements of every distribution that `roots` lead to, on this platform and with their extras."""
+    """Return the requirements of every distribution that `roots` lead to, on this platform and with their extras.
+
+    Penstock has all its extras, since a service runs in the image, and the lab beside it.
+    """
     found: dict[str, list[str]] = {}
-    waiting = [(name, "") for name in roots]
+    waiting = [*((name, "") for name in roots), ("penstock", "all")]
     visited = set()
     while waiting:
         name, extra = waiting.pop()
@@ -158,7 +161,9 @@ def _metadata(name: str) -> importlib.metadata.Distribution:
         return importlib.metadata.distribution(name)
     except importlib.metadata.PackageNotFoundError as error:
         raise MissingRequirement(
-            f"{name} is not installed", why="the image contains the local installation", fix=f"pip install {name}"
+            f"{name} is not installed",
+            why="the image contains the local installation, with all extras of Penstock",
+            fix=f"pip install 'penstock[all]' {name}",
         ) from error
 
 

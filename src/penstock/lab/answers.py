@@ -3,11 +3,11 @@
 Two answers are the same when their rows can be paired one to one, in any order: integers, texts, dates and nulls
 equal, other numbers within 1e-6 relative or 0.0051 absolute (engines round decimal division and averages differently;
 the seed queries round to cents). Where a query cuts an ordered result with LIMIT and several rows are tied at the cut,
-each engine may return different ones of them; `judge_top` accepts exactly those choices and no others.
+each engine may return different ones of them; `compare_top` accepts exactly those choices and no others.
 
 `ADAPTATIONS` lists where the independent engine reads SQL differently from Spark, each with its reason. They change a
-query's wording, never its meaning. `tests/unit/lab/workloads/test_tpcds_texts.py` catches a pattern that no longer occurs in its
-query.
+query's wording, never its meaning. `tests/unit/lab/workloads/test_tpcds_texts.py` catches a pattern that no longer
+occurs in its query.
 """
 
 from __future__ import annotations

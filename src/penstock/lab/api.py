@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from penstock import extras
 from penstock.home import Home
 from penstock.lab import records
 
@@ -19,7 +20,11 @@ class LabReports:
         return [{**run, "id": run["run"]} for run in reversed(records.list_runs(self._home))]
 
     def page(self, run_id: str) -> str:
-        """Return the run's report as self-contained HTML. Raises `NotFound`."""
+        """Return the run's report as self-contained HTML.
+
+        Raises `NotFound`, and `MissingRequirement` without `penstock[lab]`.
+        """
+        extras.require("lab")
         # Plotting takes a second to load.
         from penstock.lab.report.report import as_html
 

@@ -55,7 +55,7 @@ _ENGINE = {
 
 
 _AUTHENTICATION = "spark.authenticate.secret"
-"""The prefix of the keys of the secret's files; `secrets_found` refuses the secret itself."""
+"""The prefix of the keys of the secret's files; `secrets_in` refuses the secret itself."""
 
 KUBERNETES_PREFIX = "spark.kubernetes."
 KUBERNETES_USER_SETTINGS = (
@@ -153,7 +153,7 @@ REDACTION = (
 It is Spark's own pattern, with the names and addresses that are refused as settings: a program can still set them.
 """
 
-# Names of Kubernetes objects, and of keys inside them: `owned_found` refuses them with a better reason.
+# Names of Kubernetes objects, and of keys inside them: `reserved_settings` refuses them with a better reason.
 _NAMES_ONLY = re.compile(
     r"spark\.kubernetes\.(.*\.secrets?\.|.*secretKeyRef\.|kerberos\.|container\.image\.pullSecrets)"
 )

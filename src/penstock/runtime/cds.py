@@ -1,6 +1,7 @@
 """Class-data archives: built once per installation, they halve the start-up time and CPU of every later JVM.
 
-An archive is only an optimization: without one, or with one that does not fit, Java starts as usual.
+An archive is only an optimization: without one, or with one that does not fit, Java starts as usual. Each appears whole
+or not at all, so applications may start at any moment of the build.
 """
 
 from __future__ import annotations
@@ -12,23 +13,27 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from penstock.errors import ClusterError
 from penstock.formats import as_properties
 from penstock.home import Home, write_atomically
 from penstock.model import ProcessSize
-from penstock.processes import IdleDeadline, core_seconds_of
+from penstock.processes import IdleDeadline, core_seconds_of, die_with_parent
 from penstock.runtime import cds_training, jvm
 
-_ROLES = ("driver", "executor")
+ROLES = ("driver", "executor")
 _SIZE = ProcessSize(cores=2, memory_bytes=1 << 30)
 _IDLE_SECONDS, _LEAST_CORE_SECONDS = 120.0, 3.0
 """The training fails when both JVMs together use less processor time; a JVM that waits in vain uses 1 % of a core."""
 _MOST_CORE_SECONDS = 1200.0
 """Training takes about 100 s of processor time; the rest is for slower machines. A busy machine needs no more."""
 _POLL_SECONDS = 0.05
+_DIRECTORIES = "training-"
+
+Clock = Callable[[], float]
+Report = Callable[[int], None]
 
 
 def archives_exist(home: Home) -> bool:
@@ -43,18 +48,22 @@ def build_archives(
     settings: Mapping[str, str] | None = None,
     environment: Mapping[str, str] | None = None,
     private_files: Mapping[str, str] | None = None,
+    report: Report | None = None,
+    clock: Clock | None = None,
 ) -> None:
     """Run the training application on a driver and one executor (some 30 s on two idle cores), unless archives exist.
 
     `location` is for temporary files; one in the lake, with the lake's `settings`, `environment` and `private_files`
-    (as in `clusters.backend.Launch`), trains the S3 client and the catalog too. Raises `ClusterError` when the training
-    fails or makes no progress for two minutes, and `StateError` when another process builds them; no partial archive
-    remains then.
+    (as in `clusters.backend.Launch`), trains the S3 client and the catalog too. `report` receives the number of written
+    archives, and `clock` measures the time without progress (`processes.SpareTime` at idle priority). Raises
+    `ClusterError` when the training fails or makes no progress for two minutes, and `StateError` when another process
+    builds them; no partial archive remains then.
     """
     with home.lock("class-archives", busy="Another command is building the class-data archives"):
         if archives_exist(home):
             return
-        with tempfile.TemporaryDirectory(prefix="training-", dir=home.cache) as directory:
+        remove_unfinished(home)
+        with tempfile.TemporaryDirectory(prefix=_DIRECTORIES, dir=home.cache) as directory:
             _train(
                 Path(directory),
                 _targets(home),
@@ -62,12 +71,20 @@ def build_archives(
                 settings=settings or {},
                 environment=environment or {},
                 private_files=private_files or {},
+                report=report or (lambda _: None),
+                clock=clock,
             )
+
+
+def remove_unfinished(home: Home) -> None:
+    """Remove what a killed build left."""
+    for directory in home.cache.glob(f"{_DIRECTORIES}*"):
+        shutil.rmtree(directory, ignore_errors=True)
 
 
 def _targets(home: Home) -> dict[str, Path]:
     java, jars = jvm.find_java(), jvm.class_path()
-    return {role: jvm.archive(home.cache, java, jars, role) for role in _ROLES}
+    return {role: jvm.archive(home.cache, java, jars, role) for role in ROLES}
 
 
 def _train(
@@ -78,6 +95,8 @@ def _train(
     settings: Mapping[str, str],
     environment: Mapping[str, str],
     private_files: Mapping[str, str],
+    report: Report,
+    clock: Clock | None,
 ) -> None:
     private, scratch = directory / "private", directory / "scratch"
     for part in (private, scratch):
@@ -99,11 +118,20 @@ def _train(
         {role: jvm.training(command, directory / f"{role}.jsa") for role, command in commands.items()},
         directory,
         {**os.environ, "PYSPARK_PYTHON": sys.executable, "SPARK_HOME": str(jvm.spark_jars().parent), **variables},
+        report=report,
+        clock=clock,
     )
     for role, target in targets.items():
-        target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        shutil.move(directory / f"{role}.jsa", target)
+        _publish(directory / f"{role}.jsa", target)
     _forget_others(target.parent)
+
+
+def _publish(archive: Path, target: Path) -> None:
+    """Move an archive to its place atomically, also from another file system: a JVM may look for it at any moment."""
+    target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    arriving = target.with_suffix(".arriving")
+    shutil.move(archive, arriving)
+    arriving.replace(target)
 
 
 def _forget_others(current: Path) -> None:
@@ -132,17 +160,30 @@ def _cluster_settings(directory: Path) -> dict[str, str]:
     }
 
 
-def _run(commands: Mapping[str, list[str]], directory: Path, environment: Mapping[str, str]) -> None:
+def _run(
+    commands: Mapping[str, list[str]],
+    directory: Path,
+    environment: Mapping[str, str],
+    *,
+    report: Report = lambda _: None,
+    clock: Clock | None = None,
+) -> None:
     log = directory / "output"
+    parent = os.getpid()
     with log.open("wb") as output:
         processes = {
             role: subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, env=dict(environment)
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                env=dict(environment),
+                preexec_fn=lambda: die_with_parent(parent),  # noqa: PLW1509  it calls no Python code that takes locks
             )
             for role, command in commands.items()
         }
         try:
-            problem = _await_end(processes)
+            problem = _await_end(processes, report=report, clock=clock)
         finally:
             for process in processes.values():
                 process.kill()
@@ -159,18 +200,27 @@ def _run(commands: Mapping[str, list[str]], directory: Path, environment: Mappin
         )
 
 
-def _await_end(processes: Mapping[str, subprocess.Popen[bytes]]) -> str | None:
+def _await_end(
+    processes: Mapping[str, subprocess.Popen[bytes]],
+    *,
+    report: Report = lambda _: None,
+    clock: Clock | None = None,
+) -> str | None:
     """Wait until all have ended; return the problem where one fails or they make no progress."""
+    reported = 0
 
     def core_seconds() -> float:
         return sum(core_seconds_of(process.pid) for process in processes.values())
 
-    idle = IdleDeadline(core_seconds, seconds=_IDLE_SECONDS, least_core_seconds=_LEAST_CORE_SECONDS)
+    idle = IdleDeadline(core_seconds, seconds=_IDLE_SECONDS, least_core_seconds=_LEAST_CORE_SECONDS, clock=clock)
     while True:
         codes = {role: process.poll() for role, process in processes.items()}
         if failed := [f"the training {role} ended with exit code {code}" for role, code in codes.items() if code]:
             return " and ".join(failed)
         running = [role for role, code in codes.items() if code is None]
+        if len(processes) - len(running) > reported:
+            reported = len(processes) - len(running)
+            report(reported)
         if not running:
             return None
         waited_for = f"waited for the training {' and '.join(running)}"

@@ -38,6 +38,21 @@ def test_the_overview_loads_none_of_the_commands() -> None:
     assert "penstock.engine" not in loaded
 
 
+HEAVY = set(
+    """alembic boto3 botocore cryptography duckdb fastapi httpx jinja2 numpy pandas plotly psycopg pyarrow pydantic
+    pyspark sqlalchemy uvicorn yaml""".split()  # noqa: SIM905
+)
+
+
+@pytest.mark.parametrize("call", ["import penstock", "import penstock.cli.main as m; m.main(['--help'])"])
+def test_the_overview_loads_no_heavy_module(call: str) -> None:
+    code = f"import atexit, sys\natexit.register(lambda: print('loaded', *sys.modules, file=sys.stderr))\n{call}"
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    (loaded,) = [line.split() for line in ran.stderr.splitlines() if line.startswith("loaded ")]
+    assert HEAVY & set(loaded) == set()
+    assert ("Usage: penstock" in ran.stdout) == ("main" in call)
+
+
 def test_launching_does_not_wait_for_what_only_the_end_needs() -> None:
     code = (
         "import sys, penstock.cli.applications\n"

@@ -6,6 +6,7 @@ import json
 from dataclasses import replace
 
 import pytest
+from tests.unit.service.test_client import client_of
 
 from penstock.cli.sessions import tunnel
 from penstock.client.remote import RemoteSessions
@@ -14,7 +15,6 @@ from penstock.engine.tokens import Scope
 from penstock.errors import ClusterError, Forbidden, StateError
 from penstock.model import ClusterSize, ProcessSize, State
 from tests.unit.service.fakes import Stage
-from tests.unit.service.test_client import client_of
 
 WANTED = SessionRequest(
     ClusterSize(ProcessSize(1, 1 << 30), ProcessSize(2, 2 << 30), 3),

@@ -16,6 +16,7 @@ import typer
 from rich.console import Console
 
 from penstock.catalog.database import Database
+from penstock.cli.lab.measure import await_archives
 from penstock.engine.engine import Engine
 from penstock.home import Home, read_json, write_json
 from penstock.lab import runner
@@ -59,10 +60,12 @@ def run_demo(home: Home, suite: Tpcds, size: ClusterSize, report: Path, console:
     busy = f"Another demo is running in {home.root}"
     with home.lock("demo", busy=busy), unwinding_on_signals():
         _announce(console, home, suite, report)
-        with TerminalProgress(console, steps=_STEPS).showing() as listener, _servers(home, listener) as bench:
-            (run,) = runner.measure(lambda _: bench, [Arm("Penstock", suite, size)], MeasurementPlan(), listener)
-            listener.step("Write the report")
-            report.write_text(as_html([run]), encoding="utf-8")
+        with TerminalProgress(console, steps=_STEPS).showing() as listener:
+            await_archives(home, listener)
+            with _servers(home, listener) as bench:
+                (run,) = runner.measure(lambda _: bench, [Arm("Penstock", suite, size)], MeasurementPlan(), listener)
+                listener.step("Write the report")
+                report.write_text(as_html([run]), encoding="utf-8")
         return run
 
 

@@ -21,8 +21,9 @@ from penstock.errors import InvalidInput, PenstockError
 from penstock.home import Home
 
 if TYPE_CHECKING:
+    from penstock.engine.class_archives import BuildStatus
     from penstock.lab.experiment import Arm, Experiment, MeasurementPlan
-    from penstock.lab.progress import TerminalProgress
+    from penstock.lab.progress import ProgressListener, TerminalProgress
     from penstock.lab.records import Run
 
 
@@ -63,7 +64,7 @@ def _progress(home: Home) -> Iterator[TerminalProgress]:
     before = set(runner.interrupted_runs(home))
     try:
         with unwinding_on_signals(), TerminalProgress(Console()).showing() as listener:
-            _warn_of_slow_starts(home, listener)
+            _warn_of_slow_starts(await_archives(home, listener), listener)
             yield listener
     except (PenstockError, KeyboardInterrupt, SystemExit):
         if left := [run for run in runner.interrupted_runs(home) if run not in before]:
@@ -71,13 +72,25 @@ def _progress(home: Home) -> Iterator[TerminalProgress]:
         raise
 
 
-def _warn_of_slow_starts(home: Home, listener: TerminalProgress) -> None:
-    """Warn that class-data archives are missing, as after an update of the jars, since that slows every JVM's start."""
-    from penstock.runtime import cds
+def await_archives(home: Home, listener: ProgressListener) -> BuildStatus | None:
+    """Wait until class-data archives are no longer being built: a measurement beside the build would be wrong.
 
-    with suppress(PenstockError):  # without Java, the next step fails with a better error
-        if not cds.archives_exist(home):
-            listener.note("Class-data archives are missing, so each JVM starts slower: penstock up creates them")
+    Returns the status afterwards; None without Java, where the next step fails with a better error.
+    """
+    from penstock.engine.class_archives import ClassArchives
+
+    with suppress(PenstockError):
+        archives = ClassArchives(home)
+        if archives.status().running:
+            listener.note("Waiting for the build of class-data archives, since a measurement beside it would be wrong")
+        return archives.wait(lambda status: listener.now(f"class-data archives: {status.sentence()}"))
+    return None
+
+
+def _warn_of_slow_starts(status: BuildStatus | None, listener: ProgressListener) -> None:
+    """Warn that class-data archives are missing, as after an update of the jars, since that slows every JVM's start."""
+    if status and not status.made:
+        listener.note("Class-data archives are missing, so each JVM starts slower: penstock up creates them")
 
 
 def plan(repetitions: int, warmup: int, drop_caches: bool) -> MeasurementPlan:

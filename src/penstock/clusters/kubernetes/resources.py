@@ -242,7 +242,7 @@ def _obstacle(
 ) -> Reason | None:
     """Return why no node of these `sizes` (cores, bytes; the largest first) can hold one of the pods, even if empty.
 
-    `declared`: the sizes are the largest that there will ever be.
+    `declared_capacity`: the sizes are the largest that there will ever be.
     """
     sidecar = _sidecar_demand().requests
     for name, process, overhead, requests, extra in (

@@ -17,9 +17,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-from penstock.clusters.shim import die_with_parent
 from penstock.home import read_json, write_json
-from penstock.processes import ProcessId, listening_ports
+from penstock.processes import ProcessId, die_with_parent, listening_ports
 
 PLAN, STATE, USED = "plan.json", "state.json", "used"
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from tests.unit.lab.test_price import DISKS, PRICES
 
 from penstock.lab.analysis import cost, stores
 from penstock.lab.analysis.stores import StoreChoices
 from tests.unit.lab.lab_runs import GB, run
 from tests.unit.lab.store_runs import STORES, dfsio, eight, lake, timed, tpcds
-from tests.unit.lab.test_price import DISKS, PRICES
 
 
 def test_enrichment_on_erasure_coded_ceph_is_37_percent_slower_at_half_the_price() -> None:

@@ -1,0 +1,87 @@
+"""The package's extras: what each brings, which code imports it, and the refusal without it."""
+
+from __future__ import annotations
+
+import ast
+import importlib.metadata
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from penstock import extras
+from penstock.cli import main
+from penstock.errors import MissingRequirement
+
+SOURCES = Path(__file__).parents[2] / "src" / "penstock"
+EXTRA_MODULES = {module for modules in extras.MODULES.values() for module in modules}
+REQUIREMENT = re.compile(r"^(?P<name>[\w.-]+).*extra == [\"'](?P<extra>\w+)[\"']")
+
+IMPORTERS = {"service": {"service"}, "lab": {"lab"}, "image": {"kubernetes"}}
+"""The extras on which each package below penstock may rely; the others rely on none."""
+
+
+def test_the_extras_of_the_package_bring_the_modules() -> None:
+    found: dict[str, set[str]] = {}
+    for line in importlib.metadata.requires("penstock") or []:
+        match = REQUIREMENT.match(line)
+        if match and match["extra"] != "all":
+            found.setdefault(match["extra"], set()).add(match["name"].replace("-", "_").lower())
+    assert found == {extra: set(modules) for extra, modules in extras.MODULES.items()}
+
+
+def imports() -> Iterator[tuple[Path, str]]:
+    for path in SOURCES.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            if isinstance(node, ast.ImportFrom) and node.level == 0:
+                names = [node.module or ""]
+            for name in names:
+                yield path.relative_to(SOURCES), name.partition(".")[0]
+
+
+def test_no_other_code_imports_them() -> None:
+    wrong = []
+    for path, module in imports():
+        allowed = {one for extra in IMPORTERS.get(path.parts[0], ()) for one in extras.MODULES[extra]}
+        if module in EXTRA_MODULES - allowed:
+            wrong.append(f"{path} imports {module}")
+    assert wrong == []
+
+
+def refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    with pytest.raises(SystemExit) as ended:
+        main.main(list(arguments))
+    assert ended.value.code == MissingRequirement.exit_code
+    return capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "module", "extra"),
+    [
+        (["serve"], "uvicorn", "service"),
+        (["lab", "runs"], "jinja2", "lab"),
+        (["demo"], "duckdb", "lab"),
+        (["image", "build", "--output", "image.tar"], "packaging", "kubernetes"),
+    ],
+)
+def test_a_command_without_its_extra_is_refused_with_the_fix(
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    arguments: list[str],
+    module: str,
+    extra: str,
+) -> None:
+    for name in [name for name in sys.modules if name.startswith(("penstock.image", f"{module}."))]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, module, None)  # type: ignore[arg-type]
+    error = refused(capsys, *arguments)
+    assert f"Packages of penstock[{extra}] are not installed" in error
+    assert module in error
+    assert f"pip install 'penstock[{extra}]'" in error
+
+
+def test_a_missing_module_of_no_extra_is_a_defect() -> None:
+    assert extras.explained(ModuleNotFoundError("No module named 'penstok'", name="penstok")) is None
