@@ -72,7 +72,7 @@ def shim_plan(
 def settings(directory: Path, launch: Launch, *, memory: Path | None = None) -> dict[str, str]:
     """Return the launch's settings, overridden by those that make the processes one cluster, with a new secret.
 
-    `memory` is that of `processes`.
+    `memory` is that of `shim_plan`.
     """
     size = launch.spec.size
     plugins = ["io.penstock.cluster.ObserverPlugin"]

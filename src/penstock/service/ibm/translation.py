@@ -37,7 +37,7 @@ def normalize_executor_count(settings: Mapping[str, str]) -> dict[str, str]:
 
 
 def split_size(settings: Mapping[str, str], usual: ClusterSize) -> tuple[ClusterSize, dict[str, str]]:
-    """Return the size in the settings (after `one_name`), with `usual` for missing parts, and the other settings.
+    """Return the size in the settings (after `normalize_executor_count`), with `usual` for missing parts, and the other settings.
 
     Raises `InvalidInput`.
     """
