@@ -140,7 +140,7 @@ def validation_problem(error: RequestValidationError) -> tuple[PenstockError, in
 
 
 def install(app: FastAPI) -> None:
-    """Register handlers that turn a client's errors into problem bodies; `Guard` answers defects by `internal_error_response`."""
+    """Register handlers that turn a client's errors into problem bodies; `Guard` answers defects."""
     app.add_exception_handler(PenstockError, _on_penstock_error)
     app.add_exception_handler(RequestValidationError, _on_validation_error)
     for lost in (*CONNECTION_LOST, sqlalchemy.exc.TimeoutError):

@@ -37,9 +37,9 @@ def normalize_executor_count(settings: Mapping[str, str]) -> dict[str, str]:
 
 
 def split_size(settings: Mapping[str, str], usual: ClusterSize) -> tuple[ClusterSize, dict[str, str]]:
-    """Return the size in the settings (after `normalize_executor_count`), with `usual` for missing parts, and the other settings.
+    """Return the size in the settings, with `usual` for missing parts, and the other settings.
 
-    Raises `InvalidInput`.
+    `normalize_executor_count` comes first. Raises `InvalidInput`.
     """
     size = ClusterSize(
         driver=ProcessSize(
