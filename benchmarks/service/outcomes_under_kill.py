@@ -124,8 +124,11 @@ class _ReportHandler(BaseHTTPRequestHandler):
 
 
 class Follower:
-    """Client that follows the service as the console does: it reads the stream of changes and lists all applications
-    each time it connects. It requests the stop of applications that are to be stopped, until the service accepts it."""
+    """Client that follows the service as the console does.
+
+    It reads the stream of changes and lists all applications each time it connects. It requests the stop of applications
+    that are to be stopped, until the service accepts it.
+    """
 
     def __init__(self, url: str, token: str, kinds: Mapping[str, str]) -> None:
         headers = {"Authorization": f"Bearer {token}"}
@@ -201,8 +204,10 @@ def kill_supervisor(home: Home, chance: random.Random) -> bool:
 
 
 def supervisors(home: Home) -> list[int]:
-    """Ids of the processes that each supervise one application. The process that forks them is not one: it reads its
-    orders from a pipe."""
+    """Ids of the processes that each supervise one application.
+
+    The prefork server that forks them is not among them: it reads its commands from a pipe.
+    """
     found = []
     for process in Path("/proc").iterdir():
         with contextlib.suppress(OSError):
