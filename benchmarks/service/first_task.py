@@ -1,6 +1,6 @@
 """Time from a submission to its first task: `python -m benchmarks.service.first_task HOME`.
 
-The two arms alternate (A B A B …): `penstock run` alone, and the same command through `penstock serve`, which is running
+The two arms alternate (A B A B …): `penstock run` alone, and the same command through `penstock serve`, which runs
 during both. A run begins when its command is started; its first task begins when Spark reports its launch. The first
 run of each arm is a warm-up and does not count. Times are seconds. HOME/first_task.jsonl has a line for each run, with
 the time of each of its events. The exit code is 2 where the service takes longer: where the median of the paired

@@ -12,7 +12,7 @@ from penstock.home import Home
 
 
 def measured(load: str, about: str | None, run: Callable[[Home, int], Mapping[str, Any]]) -> int:
-    """Run the load with the home and the number of applications of the command line; returns the exit code of `told`."""
+    """Run the load with the home and the number of applications of the command line; returns the exit code."""
     options = argparse.ArgumentParser(description=about)
     options.add_argument("home", type=Path)
     options.add_argument("--applications", type=int, default=10_000)

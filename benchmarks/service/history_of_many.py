@@ -1,4 +1,4 @@
-"""Time until the history server lists applications: `python -m benchmarks.service.history_of_many HOME --applications 10000`.
+"""Listing times of the history server: `python -m benchmarks.service.history_of_many HOME --applications 10000`.
 
 The event logs are generated and short: the program measures how the server finds and lists them in the lake, which
 precedes any page, once without and once with the server's store of an earlier run. Times are seconds. Give it a home of
@@ -60,7 +60,7 @@ def event_log(number: int) -> bytes:
 
 
 def fill(engine: Engine, count: int) -> None:
-    """Put the event logs that earlier runs have not put into the lake."""
+    """Add the event logs that the lake does not hold yet."""
     store = engine.store(None)
     there = {found.key for found in store.list(EVENT_LOGS)}
     names = {number: f"{EVENT_LOGS}app-load-{number}~made-up" for number in range(count)}

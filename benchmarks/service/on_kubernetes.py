@@ -1,4 +1,4 @@
-"""Measurements of applications on Kubernetes: `python -m benchmarks.service.on_kubernetes HOME --cluster FILE --host ADDRESS`.
+"""Measure applications on Kubernetes: `python -m benchmarks.service.on_kubernetes HOME --cluster FILE --host ADDRESS`.
 
 `--cluster` is a cluster file (`penstock cluster example`), `--host` an address of this machine that pods reach. Parts:
 
@@ -138,7 +138,7 @@ def tpcds(home: Home, scale: float) -> dict[str, Any]:
 
 @contextlib.contextmanager
 def quota_of(api: Api, target: Target, applications: int) -> Iterator[None]:
-    """A ResourceQuota with room for `applications`, each of one driver and one executor."""
+    """Set a ResourceQuota with room for `applications`, each of one driver and one executor."""
     each = sum(pod(_SIZE, target).requests["memory"] for pod in (resources.driver_demand, resources.executor_demand))
     path = f"/api/v1/namespaces/{target.namespace}/resourcequotas"
     body = {

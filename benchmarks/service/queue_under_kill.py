@@ -4,8 +4,8 @@
 
 Everything is real but Spark (`tests/support/fake_engine.py`): the kills hit `penstock serve` with its dispatcher, and
 submissions come over HTTP, each sent until it is answered and then once more, with the same idempotency key. So there
-are twice as many requests as submissions, and the result has both rates. The exit code is 1 where a claim is broken, and
-2 where only a target was missed: 50 submissions a second, 99 of 100 answered within 200 ms.
+are twice as many requests as submissions, and the result has both rates. The exit code is 1 where a claim is broken,
+and 2 where only a target was missed: 50 submissions a second, 99 of 100 answered within 200 ms.
 """
 
 from __future__ import annotations

@@ -72,10 +72,10 @@ class Service:
 
 
 class Killer:
-    """A thread that kills the victims, each kind equally often and in random order, at random moments, until it ends.
+    """A thread that kills the victims at random moments while the block runs.
 
-    Each victim is a function that kills one process of its kind, or returns False where none is running at the moment;
-    it is then called again.
+    The kinds of victims come equally often and in random order. Each victim is a function that kills one process of its
+    kind, or returns False where none is running at the moment; it is then called again.
     """
 
     def __init__(
@@ -115,7 +115,7 @@ class Killer:
 
 
 def token_of_its_own(home: Home) -> str:
-    """Create a token for the load: the first token exists only where the records had none, and others may share them."""
+    """Create a token for the load: the first token is made only where there is none, and loads may share records."""
     _, text = TokenStore(Database(home).engine()).create("load", {EVERY_INSTANCE: Scope.SUBMIT})
     return text
 
