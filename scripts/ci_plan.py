@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Which targets of the Makefile a change needs beside `make check` and `make test`, by the paths it touches.
+"""Choose the Makefile targets that a change needs beside `make check` and `make test`, by the paths it touches.
 
-    ci_plan.py            the targets, a line each; the reasons on standard error
+    ci_plan.py            print the targets, a line each, and the reasons on standard error
     ci_plan.py --record   note in .ci/whole-pass that HEAD passed every target; commit that file with the next change
 
-The change is everything since the commit that .ci/whole-pass names: the last one that passed every target. Every target
-is chosen where a path is not in the table, or where that commit is not in the history.
+The change is everything since the commit that .ci/whole-pass names, the last one that passed every target. All targets
+are chosen where a path is not in the table, or where that commit is not in the history.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ SPARK = "test-spark"
 TARGETS = (STORES, KUBERNETES, CHAOS, LAB, SPARK)
 
 TABLE: Mapping[str, tuple[str, ...]] = {
-    # What shapes every build and every run.
+    # These shape every build and every run.
     ".ci/": TARGETS,
     ".ci/whole-pass": (),
     "Makefile": TARGETS,
@@ -44,7 +44,7 @@ TABLE: Mapping[str, tuple[str, ...]] = {
     "scripts/with_kubernetes.py": (KUBERNETES,),
     "tests/conftest.py": TARGETS,
     "tests/support/": TARGETS,
-    # `make test` shows all there is to show of these.
+    # `make test` covers these completely.
     ".gitignore": (),
     "CHANGELOG.md": (),
     "CONTRIBUTING.md": (),
@@ -66,7 +66,7 @@ TABLE: Mapping[str, tuple[str, ...]] = {
     "tests/support/console/": (),
     "tests/system/": (),
     "tests/unit/": (),
-    # A part of the product and its tests.
+    # Each of these is a part of the product or the tests of one.
     "benchmarks/chaos/": (CHAOS,),
     "deploy/": (KUBERNETES,),
     "examples/": (LAB,),
@@ -109,7 +109,7 @@ def targets_of(path: str) -> tuple[str, ...]:
 
 
 def plan(paths: Iterable[str]) -> dict[str, str]:
-    """Each target that a change of `paths` needs, with the first path that asks for it, in the order of TARGETS."""
+    """Each target that a change of `paths` needs, with the first path that needs it, in the order of TARGETS."""
     reasons: dict[str, str] = {}
     for path in paths:
         for target in targets_of(path):

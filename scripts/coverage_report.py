@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Statements and branches that tests reach, by package, of both languages.
+"""Coverage of statements and branches by package, in both languages.
 
     coverage_report.py [--python FILE] [--jacoco FILE …] [--json FILE] [--against FILE]
 
-`--python` is what `coverage json` wrote, each `--jacoco` a report of JaCoCo as CSV. `--json` keeps the table for a
-later `--against`, which prints the difference and ends with 1 if a package has lost over two points of either figure.
+`--python` is a report of `coverage json`, each `--jacoco` a CSV report of JaCoCo. `--json` writes the table for a later
+`--against`, which prints the packages that have lost over two points of either figure; the exit code is then 1.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from collections.abc import Mapping
 from pathlib import Path, PurePath
 
 LOSS_ALLOWED = 2.0
-"""In points of a hundred."""
+"""The largest accepted loss of a package, in percentage points."""
 
 Counts = list[int]
-"""Statements, statements reached, branches, branches reached."""
+"""Statements, covered statements, branches, covered branches."""
 
 
 def of_python(file: Path) -> dict[str, Counts]:
@@ -55,12 +55,12 @@ def _add(counts: Counts, *more: int) -> None:
 
 
 def share(all_of_them: int, reached: int) -> float:
-    """In per cent; 100 where there is nothing to reach."""
+    """The covered share in per cent; 100 where there is nothing to cover."""
     return 100.0 * reached / all_of_them if all_of_them else 100.0
 
 
 def losses(before: Mapping[str, Counts], after: Mapping[str, Counts]) -> list[str]:
-    """The packages that have lost more than LOSS_ALLOWED points. A package that is gone has lost nothing."""
+    """Sentences on the packages that have lost more than LOSS_ALLOWED points. A removed package has lost nothing."""
     found = []
     for package in sorted(before.keys() & after.keys()):
         for what, at in (("statements", 0), ("branches", 2)):

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Write the reference pages that follow from the code: commands, exit codes, settings of skipping.
+"""Write the reference pages that are generated from the code: commands, exit codes, settings of skipping.
 
     make_reference.py
 
@@ -25,7 +25,7 @@ _SETTING = re.compile(
 
 
 def _parts(group: Any, parent: Any) -> str:
-    """The names of a group's commands, each with those of its own."""
+    """The names of a group's commands, each with the names of its subcommands."""
     context = group.make_context(group.name, [], parent=parent, resilient_parsing=True)
     if not hasattr(group, "list_commands"):
         return ""

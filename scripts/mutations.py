@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Breaks the product on purpose, one defect at a time, and looks whether the tests of `make test` notice.
+"""Break the product on purpose, one defect at a time, and check that the tests of `make test` notice.
 
     mutations.py            every defect
     mutations.py NAME …     some of them
     mutations.py --list     the table
 
 Each defect is one replacement in one file of a copy of the tree. The suite named beside it is a part of `make test`; it
-has to pass on the unchanged copy and to fail on the changed one. Ends with 1 if a defect is not noticed.
+has to pass on the unchanged copy and to fail on the changed one. The exit code is 1 if a defect is not noticed.
 """
 
 from __future__ import annotations
@@ -29,7 +29,10 @@ SKIPPING = "jvm/skipping/src/main/scala/io/penstock/skipping"
 
 @dataclass(frozen=True)
 class Mutation:
-    """`suite` is a file of Python tests, or a module of the JVM and a suite of it, separated by a colon."""
+    """One defect: `old` is replaced by `new` in `file`.
+
+    `suite` is a file of Python tests, or a module of the JVM and a suite of it, separated by a colon.
+    """
 
     name: str
     defect: str
@@ -74,7 +77,7 @@ MUTATIONS = (
     ),
     Mutation(
         "spark-ui-one-application",
-        "leave to see one application's pages opens another's",
+        "permission to see one application's pages opens another's",
         "src/penstock/service/spark_ui.py",
         "found is not None and found.root == root and",
         "found is not None and",
@@ -106,7 +109,7 @@ MUTATIONS = (
     ),
     Mutation(
         "cache-checksum",
-        "the checksum of a page's trailer is not looked at",
+        "the checksum of a page's trailer is ignored",
         f"{CACHE}/cache/PageFile.scala",
         "if (checksum(ByteBuffer.wrap(bytes, 0, size - 12)) != trailer.getInt(size - 12))",
         "if (checksum(ByteBuffer.wrap(bytes, 0, size - 12)) == 0 && trailer.getInt(size - 12) == 1)",
@@ -146,7 +149,7 @@ MUTATIONS = (
     ),
     Mutation(
         "commit-lost",
-        "uploads that somebody aborted count as completed",
+        "aborted uploads count as completed",
         f"{CACHE}/commit/TableCommit.scala",
         "bucket.exists(upload.key)\n    }",
         "bucket.exists(upload.key) || look == Looks - 1\n    }",
@@ -162,7 +165,7 @@ MUTATIONS = (
     ),
     Mutation(
         "commit-success",
-        "a driver whose record another one has finished reports success, whatever came of it",
+        "a driver whose record another one has finished reports success, whatever the outcome",
         f"{CACHE}/commit/TableCommit.scala",
         "def finished(): Unit = if (own) requireLanded(record)",
         "def finished(): Unit = ()",
@@ -194,7 +197,7 @@ MUTATIONS = (
     ),
     Mutation(
         "listing-own-write",
-        "what was learnt ahead is told after this process has changed it",
+        "a prefetched listing is returned after this process has changed the directory",
         f"{CACHE}/list/Siblings.scala",
         " || changes != learntAfter) known",
         ") known",
@@ -210,7 +213,7 @@ MUTATIONS = (
     ),
     Mutation(
         "stale-found",
-        "what was seen of an object is believed for ever",
+        "cached metadata of an object never expires",
         f"{CACHE}/read/Identification.scala",
         "confirmed > now || now - confirmed > maxStaleness",
         "confirmed > now",
@@ -258,7 +261,7 @@ MUTATIONS = (
     ),
     Mutation(
         "index-version",
-        "what was read of a file counts for the version that was listed",
+        "an index entry read from a changed file counts for the version that was listed",
         f"{SKIPPING}/index/FileScan.scala",
         "if (file.isVersionOf(fs.getFileStatus(pathOf(root, file)))) Known(entry) else Gone",
         "if (fs.exists(pathOf(root, file))) Known(entry) else Gone",
@@ -266,7 +269,7 @@ MUTATIONS = (
     ),
     Mutation(
         "index-clock",
-        "the driver's clock tells whether a file has settled",
+        "the driver's clock decides whether a file has settled",
         f"{SKIPPING}/index/IndexWriter.scala",
         'if (root.toUri.getScheme == "file") now() else store.clock()',
         'if (root.toUri.getScheme == "file") now() else now() + 0 * store.clock()',
@@ -314,7 +317,7 @@ MUTATIONS = (
     ),
     Mutation(
         "skipping-or",
-        "an OR asks for what both of its sides ask for",
+        "an OR requires what both of its sides require",
         f"{SKIPPING}/filter/FileFilter.scala",
         "merge(flat)(_ union _)",
         "merge(flat)(_ intersect _)",
@@ -335,7 +338,7 @@ def copied(to: Path) -> None:
 
 
 def passes(tree: Path, suite: str) -> bool:
-    """Run the suite in the tree. What it prints goes to `tree`/last-run.txt."""
+    """Run the suite in the tree, with its output in `tree`/last-run.txt."""
     module, _, name = suite.partition(":")
     if name:
         maven = ["mvn", "-f", str(tree / "jvm" / "pom.xml"), "-B", "-ntp", "-q", "test", "-pl", module]
@@ -357,7 +360,7 @@ def main() -> int:
     chosen = parser.parse_args()
     known = {one.name: one for one in MUTATIONS}
     if unknown := set(chosen.names) - set(known):
-        parser.error(f"there is no {', '.join(sorted(unknown))}; --list prints all names")
+        parser.error(f"unknown defect: {', '.join(sorted(unknown))}; --list prints all names")
     if chosen.list:
         for one in MUTATIONS:
             print(f"{one.name:<18} {one.defect}\n{'':<18} {one.file}, noticed by {one.suite}")
@@ -370,7 +373,7 @@ def main() -> int:
         for suite in dict.fromkeys(one.suite for one in selected):
             if not passes(tree, suite):
                 print((tree / "last-run.txt").read_text("utf-8")[-4000:], file=sys.stderr)
-                print(f"{suite} fails without any defect: its output is above", file=sys.stderr)
+                print(f"{suite} fails without a defect; its output is above", file=sys.stderr)
                 return 1
             print(f"{suite} passes without a defect", flush=True)
         for number, one in enumerate(selected, 1):
@@ -378,7 +381,7 @@ def main() -> int:
             text = file.read_text("utf-8")
             if text.count(one.old) != 1:
                 print(
-                    f"{one.file} does not hold once what {one.name} replaces; bring the table up to date",
+                    f"{one.file} must contain the text that {one.name} replaces exactly once; update the table",
                     file=sys.stderr,
                 )
                 return 1

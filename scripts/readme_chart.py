@@ -4,7 +4,7 @@
     readme_chart.py            write the chart
     readme_chart.py --print    print it instead
 
-A unit test compares the chart in the tree with the table, so neither changes without the other.
+A unit test compares the chart in the tree with the table, so that neither changes without the other.
 """
 
 from __future__ import annotations
@@ -57,12 +57,12 @@ def comparison(results: str) -> tuple[Times, Times, str]:
 def _times(cell: str) -> Times:
     found = TIMES.fullmatch(cell)
     if found is None:
-        raise ValueError(f"not a median with its range: {cell}")
+        raise ValueError(f"the cell is not a median with its range: {cell}")
     return Times(float(found["median"]), float(found["low"]), float(found["high"]))
 
 
 def chart(results: str) -> str:
-    """Return the chart as SVG, with fonts of the system and no reference to anything outside it."""
+    """Return the chart as SVG, with system fonts and no external references."""
     plain, penstock, ratio = comparison(results)
     scale = WIDTH / max(plain.high, penstock.high)
     arms = (("plain Spark", plain, PLAIN_COLOUR), ("Penstock", penstock, PENSTOCK_COLOUR))

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Runs a test many times while other processes keep the processors busy, and counts its failures.
+"""Run a test many times while other processes keep the processors busy, and count its failures.
 
     repeat_test.py --times 50 --busy 2 tests/system/test_commits.py::test_name -k word
 
-Each run is a pytest of its own with a seed of its own. The output of a run that failed is kept in a file, which is
-named. Ends with 1 if any run failed.
+Each run is a separate pytest with a seed of its own. The output of a failed run is kept in a file, whose path is
+printed. The exit code is 1 if any run failed.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from pathlib import Path
 
 @contextlib.contextmanager
 def busy(processes: int) -> Iterator[None]:
-    """Keep so many processes computing."""
+    """Keep `processes` processes busy while the block runs."""
     started = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(processes)]
     try:
         yield
@@ -37,7 +37,7 @@ def main() -> int:
     parser.add_argument("--busy", type=int, default=2, metavar="PROCESSES")
     chosen, pytest_arguments = parser.parse_known_args()
     if not pytest_arguments:
-        parser.error("name a test: tests/system/test_commits.py, or more of pytest's arguments")
+        parser.error("name a test, such as tests/system/test_commits.py; all of pytest's arguments are accepted")
     kept = Path(tempfile.mkdtemp(prefix="repeated-"))
     failed, seconds = [], []
     with busy(chosen.busy):

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""Compiles `jvm/skipping` against Spark's other lines, runs suites of it on them, and leaves a jar for each.
+"""Compile `jvm/skipping` against Spark's other lines, run suites of it on them, and leave a jar for each.
 
     scripts/spark_lines.py                     # every line below; installs their pyspark under build/lines
     scripts/spark_lines.py 4.2.0 --compile     # one of them, and only compile
-    scripts/spark_lines.py 4.3.0 --pyspark DIR # a pyspark that is there already (its directory, with `jars` in it)
+    scripts/spark_lines.py 4.3.0 --pyspark DIR # an existing pyspark (its directory, with `jars` in it)
 
-The jars that pyspark brings are the line itself, with its own compiler: a line that Maven's registries do not hold is
-tested like any other. What passed is `build/lines/penstock-skipping-VERSION.jar`. Exit code 1 where a line does not
-compile or a suite fails; the rest of them are tried all the same.
+The jars in pyspark are the line itself, with its own compiler, so a line that Maven's registries do not hold is tested
+like any other. The jar of a line that passed is `build/lines/penstock-skipping-VERSION.jar`. The exit code is 1 where a
+line does not compile or a suite fails; the other lines are tried all the same.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ RESOURCES = MODULE / "src" / "test" / "resources"
 BUILD = ROOT / "build" / "lines"
 
 VERSIONS = ("4.0.3", "4.2.0", "4.3.0")
-"""The newest of each line but the one that Penstock ships, which `mvn verify` tests."""
+"""The newest version of each line except the one that Penstock ships, which `mvn verify` tests."""
 
 SHIMS = ("4.0", "4.3")
-"""The lines from which on something differs, as `src/lines` has them."""
+"""The lines in which interfaces changed; `src/lines` has a directory for each."""
 
 TESTS = (
     "LocalSpark.scala",
@@ -40,21 +40,26 @@ TESTS = (
     "join/PlannedJoins.scala",
     "join/JoinSkippingSuite.scala",
 )
-"""Indexes built, files skipped by literals and by keys of joins, from broadcasts that are reused and from second runs,
-the same answers in every mode, and what must not be filtered. The other suites are about the plug-in alone."""
+"""Suites that depend on Spark's version.
+
+They cover building indexes, skipping files by literals and by join keys (from reused broadcasts and from second runs),
+equal answers in every mode, and what must not be filtered. The other suites test only the plug-in.
+"""
 
 MOST_SECONDS = 20 * 60
-"""Of one step; each takes a minute or two."""
+"""Timeout of one step, in seconds; each takes a minute or two."""
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("versions", nargs="*", default=VERSIONS, metavar="VERSION")
-    parser.add_argument("--compile", action="store_true", help="run no suites")
-    parser.add_argument("--pyspark", type=Path, metavar="DIR", help="of one version: where its pyspark is")
+    parser.add_argument("--compile", action="store_true", help="compile only, and run no suites")
+    parser.add_argument(
+        "--pyspark", type=Path, metavar="DIR", help="directory of an installed pyspark of the one VERSION"
+    )
     options = parser.parse_args()
     if options.pyspark and len(options.versions) != 1:
-        parser.error("--pyspark is about one VERSION: name it")
+        parser.error("--pyspark requires exactly one VERSION")
     test_jars = maven_jars()
     failed = [
         version
@@ -86,7 +91,7 @@ def passes(version: str, spark: Path, test_jars: str, *, compile_only: bool) -> 
 
 
 def compiles(paths: list[Path], compiler: str, classpath: str, out: Path) -> bool:
-    """With the compiler of the line itself: its jars have it for the shell. Starts from nothing each time."""
+    """Compile from scratch with the line's own compiler, which its jars contain for the shell."""
     shutil.rmtree(out, ignore_errors=True)
     out.mkdir(parents=True)
     arguments = out.with_suffix(".args")
@@ -114,10 +119,10 @@ def sources(directory: Path) -> list[Path]:
 
 
 def pyspark(version: str) -> Path:
-    """Where the line's jars are, installed if they are not."""
+    """Directory of the version's pyspark, which is installed if it is missing."""
     target = BUILD / version / "site"
     if not (target / "pyspark" / "jars").is_dir():
-        # To be renamed once it is whole: one that was cut short is none.
+        # Renamed once it is complete, so that an interrupted installation does not count.
         partial = target.with_name("site.partial")
         shutil.rmtree(partial, ignore_errors=True)
         pip = [sys.executable, "-m", "pip", "install", "-q", "--disable-pip-version-check", "--no-deps"]
@@ -127,7 +132,7 @@ def pyspark(version: str) -> Path:
 
 
 def maven_jars() -> str:
-    """What the suites are written with: Spark's own jars have none of it."""
+    """Classpath of the test libraries, which Spark's jars do not contain."""
     BUILD.mkdir(parents=True, exist_ok=True)
     target = BUILD / "tests.classpath"
     groups = "org.scalatest,org.scalactic,org.scalatestplus,org.scalacheck,org.scala-sbt"
@@ -137,16 +142,19 @@ def maven_jars() -> str:
 
 
 def java_options() -> list[str]:
-    """What Spark asks of the JVM outside spark-submit, as the build has it."""
+    """The JVM options that Spark needs outside spark-submit, from the build."""
     pom = (ROOT / "jvm" / "pom.xml").read_text()
     found = re.search("<spark.java.options>(.*?)</spark.java.options>", pom, re.DOTALL)
     if found is None:
-        raise SystemExit("jvm/pom.xml has no property spark.java.options any more: say here where it went")
+        raise SystemExit("jvm/pom.xml has no property spark.java.options any more: update scripts/spark_lines.py")
     return found[1].split()
 
 
 def run(command: list[str], *, check: bool = False) -> int:
-    """The exit code; 1 of what does not end. With `check`, raises CalledProcessError or TimeoutExpired instead."""
+    """Run the command; returns its exit code, or 1 after a timeout.
+
+    With `check`, raises CalledProcessError or TimeoutExpired instead.
+    """
     environment = {**os.environ, "SPARK_LOCAL_IP": "127.0.0.1"}
     environment.pop("SPARK_HOME", None)
     try:
@@ -154,7 +162,7 @@ def run(command: list[str], *, check: bool = False) -> int:
     except subprocess.TimeoutExpired:
         if check:
             raise
-        print(f"not over after {MOST_SECONDS} s: {command[0]} … {command[-1]}", file=sys.stderr)
+        print(f"timed out after {MOST_SECONDS} s: {command[0]} … {command[-1]}", file=sys.stderr)
         return 1
 
 

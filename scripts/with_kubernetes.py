@@ -1,22 +1,24 @@
 #!/usr/bin/env python3
-"""Run a command with a Kubernetes cluster for tests: with_kubernetes.py COMMAND…
+"""Run a command with a test cluster of Kubernetes.
 
-The command finds in its environment
+    with_kubernetes.py COMMAND…
+
+The command gets these environment variables:
 
     PENSTOCK_TEST_CLUSTER      a cluster file (`penstock cluster example`)
     PENSTOCK_TEST_HOST         an address of this machine that pods reach
-    PENSTOCK_TEST_KUBECONFIG   how the API server is reached
+    PENSTOCK_TEST_KUBECONFIG   the kubeconfig of its API server
 
-The cluster is the first of these that there is:
+The cluster is the first of these that is available:
 
-- the one that PENSTOCK_TEST_CLUSTER and PENSTOCK_TEST_HOST name already; it has a namespace and an image of its own
+- the one that PENSTOCK_TEST_CLUSTER and PENSTOCK_TEST_HOST already name; it has its own namespace and image
 - one that the command in PENSTOCK_TEST_KUBERNETES_UP starts. The command prints KUBECONFIG=… and HOST_ADDRESS=…, in a
   shell's quoting. PENSTOCK_TEST_KUBERNETES_LOAD is a command that loads into every node the OCI archive whose path is
   appended to it, PENSTOCK_TEST_KUBERNETES_DOWN a command that removes the cluster
-- one of `kind`, where kind is installed and docker or podman runs
+- a cluster of `kind`, where kind is installed and docker or podman is running
 
-The image is built from this checkout while the cluster starts. Whatever was started is removed at the end, also after
-Ctrl-C or SIGTERM. Without any cluster the command is not run: a failure where CI is set, a message elsewhere.
+The image is built from this checkout while the cluster starts. A cluster that was started is removed at the end, also
+after Ctrl-C or SIGTERM. Without a cluster the command does not run: a failure where CI is set, a message elsewhere.
 """
 
 from __future__ import annotations
@@ -49,13 +51,13 @@ IMAGE = "penstock.test/penstock:1"
 NAMESPACE = "penstock-test"
 ACCOUNT = "penstock-driver"
 PAGES = "/var/lib/kubelet/penstock-test-pages"
-"""A directory that even nodes of one machine do not share: each kubelet has its own /var/lib/kubelet."""
+"""A directory that nodes of one machine do not share: each kubelet has its own /var/lib/kubelet."""
 KIND_NAME = "penstock-test"
 KIND_NODES = """kind: Cluster
 apiVersion: kind.x-k8s.io/v1alpha4
 nodes: [{role: control-plane}, {role: worker}, {role: worker}]
 """
-# Even a node of two cores has room for a driver, its sidecar and an executor.
+# These requests leave room for a driver, its sidecar and an executor on a node of two cores.
 CLUSTER_FILE = """kind: kubernetes
 namespace: {namespace}
 image: {image}
@@ -69,7 +71,7 @@ page_cache:
 """
 _READY_SECONDS = 180.0
 
-MISSING = f"""No Kubernetes cluster for tests. Any of these provides one:
+MISSING = f"""There is no Kubernetes cluster for tests. Any of these provides one:
   - {CLUSTER}=FILE and {HOST}=ADDRESS:
     a cluster file (penstock cluster example), and an address of this machine that pods reach
   - kind (https://kind.sigs.k8s.io) on PATH, and docker or podman running
@@ -78,10 +80,10 @@ MISSING = f"""No Kubernetes cluster for tests. Any of these provides one:
 
 
 class Provider(Protocol):
-    """Starts a cluster, loads images into its nodes, removes it."""
+    """A source of clusters: it starts one, loads images into its nodes, and removes it."""
 
     def up(self) -> tuple[Path, str]:
-        """The kubeconfig, and the address of this machine that pods reach."""
+        """Start the cluster; returns its kubeconfig, and the address of this machine that pods reach."""
 
     def load(self, archive: Path) -> None: ...
 
@@ -89,7 +91,7 @@ class Provider(Protocol):
 
 
 class Commands:
-    """A cluster of the commands in the environment."""
+    """A cluster that the commands in the environment start and remove."""
 
     def up(self) -> tuple[Path, str]:
         ran = subprocess.run(shlex.split(os.environ[UP]), check=True, stdout=subprocess.PIPE, text=True)
@@ -149,7 +151,7 @@ def provider(directory: Path) -> Provider | None:
 
 
 def built_image() -> Path:
-    """The OCI archive of this checkout. Its base is made once and kept."""
+    """Build the OCI archive of this checkout, on a base that is built once and kept."""
     BUILD.mkdir(parents=True, exist_ok=True)
     base, archive = BUILD / "base.tar", BUILD / "image.tar"
     image = [sys.executable, "-m", "penstock.cli.main", "image"]
@@ -189,7 +191,10 @@ def prepare(api: Api) -> None:
 
 
 def directories_set() -> dict[str, Any]:
-    """Kubernetes makes a hostPath's directory for root alone; pods of applications run as anybody of group 0."""
+    """A DaemonSet that opens the hostPath directories to applications.
+
+    Kubernetes creates them for root alone, while pods of applications run as arbitrary users of group 0.
+    """
     container = {
         "name": "permissions",
         "image": IMAGE,
@@ -215,15 +220,15 @@ def directories_set() -> dict[str, Any]:
 
 
 def install_image_tools() -> None:
-    """Install what builds the image's base, unless it is there."""
+    """Install the builder of the image's base, unless it is installed."""
     subprocess.run([ROOT / "scripts" / "install_packages.sh", "mmdebstrap:mmdebstrap"], check=True)
 
 
 @contextmanager
 def started(cluster: Provider, directory: Path) -> Iterator[dict[str, str]]:
-    """The environment of the command. The cluster is removed at the end."""
+    """Start and prepare a cluster; yields the command's environment, and removes the cluster at the end."""
     began = time.monotonic()
-    # Before anything else: who starts the cluster may install packages, too, and only one can at a time.
+    # This comes first: the start of the cluster may install packages, too, and only one installation can run at a time.
     install_image_tools()
     try:
         with ThreadPoolExecutor(1) as background:
@@ -253,7 +258,10 @@ def given(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 def run(command: Sequence[str], more: Mapping[str, str]) -> int:
-    """The exit code of the command, which is asked to end and waited for when this program is asked to end."""
+    """Run the command; returns its exit code.
+
+    When this program is interrupted, the command is terminated and waited for.
+    """
     process = subprocess.Popen(command, env={**os.environ, **more})
     try:
         return process.wait()

@@ -1,7 +1,7 @@
-"""The Spark application of the chaos suite: `application.py WORK JOURNAL ROOT BASE`, run by the product like anybody's.
+"""The Spark application of the chaos suite: `application.py WORK JOURNAL ROOT BASE`, run like any user's application.
 
-It does the jobs of its lanes and tells the journal, a local file that no fault reaches, what it was told: that a job
-began, that its commit returned, or that it failed and why. A process that is killed tells nothing more.
+It runs the jobs of its lanes and records in the journal, a local file that no fault reaches, that a job began, that its
+commit returned, or that it failed and why. A killed process records nothing more.
 """
 
 import json
@@ -15,14 +15,14 @@ from pyspark.sql import SparkSession
 WORK, JOURNAL, ROOT, BASE = sys.argv[1:5]
 
 
-def tell(**line):
+def record(**line):
     with lock:
         journal.write(json.dumps({"at": time.time(), **line}) + "\n")
         journal.flush()
 
 
 def causes(error):
-    """What the JVM threw and why, without the stack; only the JVM knows whether a job was decided."""
+    """The JVM's exception with its causes, without stacks; only the JVM knows whether a job was decided."""
     thrown = getattr(error, "java_exception", None) or getattr(error, "_origin", None)
     found = []
     try:
@@ -60,25 +60,25 @@ def do(spark, job):
 
 def run(spark, lane):
     for job in lane:
-        tell(job=job["id"], event="began")
+        record(job=job["id"], event="began")
         try:
             answer = do(spark, job)
         except Exception as error:
-            told = causes(error)
-            tell(job=job["id"], event="failed", **told)
-            if not told["known"]:
+            failure = causes(error)
+            record(job=job["id"], event="failed", **failure)
+            if not failure["known"]:
                 lost.set()
                 return
         else:
-            tell(job=job["id"], event="done", answer=answer)
+            record(job=job["id"], event="done", answer=answer)
 
 
 lanes = json.loads(Path(WORK).read_text(encoding="utf-8"))
 lock = threading.Lock()
-lost = threading.Event()  # the JVM is gone, and this process with its next words
-journal = Path(JOURNAL).open("a", encoding="utf-8")  # noqa: SIM115  as long as the process
+lost = threading.Event()  # the JVM is gone, and this process ends with it
+journal = Path(JOURNAL).open("a", encoding="utf-8")  # noqa: SIM115  open for the life of the process
 session = SparkSession.builder.getOrCreate()
-tell(event="application began", application=session.sparkContext.applicationId)
+record(event="application began", application=session.sparkContext.applicationId)
 threads = [threading.Thread(target=run, args=(session.newSession(), lane)) for lane in lanes]
 for thread in threads:
     thread.start()
@@ -86,5 +86,5 @@ for thread in threads:
     thread.join()
 if lost.is_set():
     sys.exit("the driver's JVM is gone")
-tell(event="application ended")
+record(event="application ended")
 session.stop()

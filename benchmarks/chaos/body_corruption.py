@@ -9,13 +9,13 @@ from benchmarks.chaos.messages import PIECE
 
 
 class Touched:
-    """Slowed down, falsified or cut in its middle: by a `Throttle`, or a fault of the types `flip` and `cut`."""
+    """A body that is slowed down by a `Throttle`, or corrupted or cut by a fault of the types `flip` and `cut`."""
 
     def __init__(self, fault: Fault | None, length: int | None, flip: type[Flip], cut: type[Fault]) -> None:
         self._rate = fault.bytes_per_second if isinstance(fault, Throttle) else None
         self._flips = isinstance(fault, flip)
         share = fault.place if isinstance(fault, Flip) else 0.5
-        # A body of unknown length is taken to be as long as its first piece may be.
+        # A body of unknown length counts as one piece of the largest size.
         self._place = int((PIECE if length is None else length) * share)
         self._cuts = isinstance(fault, cut)
         self._passed = 0

@@ -1,4 +1,4 @@
-"""Which process of an application a connection comes from: nothing else may be struck."""
+"""Mapping of a connection to the process of an application: faults must hit no other process."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Client:
     pid: int
     application: str
     role: str
-    """`driver`, or `executor`."""
+    """`driver` or `executor`."""
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -29,7 +29,7 @@ class Client:
 
 
 def client_process(port: int, server_port: int) -> Client | None:
-    """The process of an application that is connected from `port` of this machine; None where it is no such process."""
+    """The application's process that is connected from `port` of this machine; None where the client is another one."""
     inode = _inode(port, server_port)
     if inode is None:
         return None

@@ -1,4 +1,4 @@
-"""A small disk that can be filled: a file system in memory where a home keeps its applications (needs root)."""
+"""A small disk that can be filled: a tmpfs at the home's directory of applications (needs root)."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ class SmallDisk:
 
     @contextlib.contextmanager
     def filled(self, *, but: int) -> Iterator[None]:
-        """With so many bytes free, and no more."""
+        """Fill the disk for the duration of the block, but for `but` bytes."""
         filler = self.directory / _FILLER
         try:
             with filler.open("wb") as file:
                 while (room := self._free() - but) > 0:
-                    # Others write meanwhile: where they were quicker, what is left now is asked for.
+                    # Applications write meanwhile: where they took the space first, retry with the remaining space.
                     with contextlib.suppress(OSError):
                         os.posix_fallocate(file.fileno(), 0, room)
                         break

@@ -1,4 +1,4 @@
-"""The environment of a run: a home with its services, faulty gateways before its lake, and a view past them."""
+"""The environment of a run: a home with its services, faulty gateways before its lake, and access past them."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ class Environment:
     credentials: Credentials
     gateways: tuple[Gateway, ...]
     record: Path
-    """Every fault, a line of JSON each."""
+    """File of all faults, a line of JSON each."""
     disk: SmallDisk | None = None
 
     def client(self) -> Any:
         return s3_client(self.store, self.credentials, self.store.endpoints[0])
 
     def restore(self) -> None:
-        """Everything that is no application's is up again and without faults."""
+        """Heal the gateways, and start the store and the database where they are down."""
         for gateway in self.gateways:
             gateway.heal()
         ensure_running(self.home, self.store)
@@ -50,7 +50,7 @@ class Environment:
 
 @contextlib.contextmanager
 def own_home(directory: Path) -> Iterator[Home]:
-    """A home for this run alone, all of it gone afterwards."""
+    """A home for this run alone; afterwards its services are stopped and its page cache is removed."""
     home = Home(directory)
     installation = Installation(home)
     home.create()
@@ -63,13 +63,16 @@ def own_home(directory: Path) -> Iterator[Home]:
 
 @contextlib.contextmanager
 def existing_home(directory: Path) -> Iterator[Home]:
-    """Somebody's, with a lake in it; it stays as it is, but for what runs in it."""
+    """An existing home with a lake; nothing of it is removed."""
     yield Home(directory.absolute())
 
 
 @contextlib.contextmanager
 def on(home: Home, directory: Path, *, lake: str | None, disk_megabytes: int = 0) -> Iterator[Environment]:
-    """`directory` is for the record. With `disk_megabytes` the home's applications are on a disk that small."""
+    """Start the faulty gateways of a run, with the record of faults in `directory`.
+
+    With `disk_megabytes` the home's applications are on a disk of that size.
+    """
     installation = Installation(home)
     default = installation.lake_up()
     store = Lakes(home).get(lake) if lake else default

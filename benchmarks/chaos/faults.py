@@ -1,8 +1,8 @@
-"""What goes wrong with which request: a seeded plan. Pure: no I/O and no clock; `proxy.py` carries it out.
+"""Seeded plans of request faults. Pure: no I/O and no clock; `proxy.py` carries them out.
 
-A draw depends on the seed, on what the request is about and on how often the same was asked before, and on nothing
-else. So the same seed does the same to the same work, in whatever order concurrent requests arrive, and a request that
-is tried again has a chance of its own. Names that a run makes up (ids of jobs and applications) do not count.
+A draw depends only on the seed, on the request's subject and on how often the same request came before. So the same
+seed injects the same faults into the same work, in whatever order concurrent requests arrive, and a retried request is
+drawn anew. Generated names (ids of jobs and applications) do not count.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 
 @dataclass(frozen=True)
 class Request:
-    """One S3 request as a gateway sees it. `key` is without the bucket."""
+    """One S3 request as a gateway sees it. `key` does not include the bucket."""
 
     operation: str
     method: str
@@ -35,7 +35,7 @@ class Request:
 
     @property
     def subject(self) -> str:
-        """The same for every run of the same work."""
+        """Identity of the request, the same for every run of the same work."""
         return f"{self.operation} {_MADE_UP.sub('*', self.key)}"
 
 
@@ -62,7 +62,7 @@ def _operation(method: str, query: Mapping[str, str], headers: Mapping[str, str]
 
 @dataclass(frozen=True)
 class Fault:
-    """What is done to one request."""
+    """A fault that is injected into one request."""
 
     kind: ClassVar[str]
 
@@ -70,7 +70,7 @@ class Fault:
         return {"kind": self.kind, **asdict(self)}
 
     def placed(self, share: float) -> Fault:
-        """The same at this share of the body, where that makes a difference."""
+        """The fault at this share of the body, for kinds that have a place."""
         return self
 
     @staticmethod
@@ -81,7 +81,7 @@ class Fault:
 
 @dataclass(frozen=True)
 class Delay(Fault):
-    """The store is asked this much later."""
+    """The request reaches the store `seconds` later."""
 
     kind = "latency"
     seconds: float
@@ -97,7 +97,7 @@ class Throttle(Fault):
 
 @dataclass(frozen=True)
 class Reset(Fault):
-    """The connection is reset, and the store never sees the request; after `seconds` of silence."""
+    """The connection is reset after `seconds` of silence, and the store never sees the request."""
 
     kind = "reset"
     seconds: float = 0.0
@@ -105,7 +105,7 @@ class Reset(Fault):
 
 @dataclass(frozen=True)
 class LoseAnswer(Fault):
-    """The store does what was asked; the connection is reset instead of saying so."""
+    """The store executes the request, and the connection is reset instead of an answer."""
 
     kind = "answer lost"
 
@@ -127,7 +127,7 @@ class CutUpload(Fault):
 
 @dataclass(frozen=True)
 class Answer(Fault):
-    """The gateway answers by itself; the store never sees the request. `retry_after` in seconds, as a header."""
+    """The gateway answers itself, and the store never sees the request. `retry_after` is the header, in seconds."""
 
     kind = "status"
     status: int
@@ -137,7 +137,7 @@ class Answer(Fault):
 
 @dataclass(frozen=True)
 class Flip(Fault):
-    """One bit is wrong, at this share of the body: elsewhere each time, or damage would look like the truth."""
+    """One bit is flipped, at this share of the body: in another place each time, or two damaged copies would agree."""
 
     place: float = 0.5
 
@@ -147,21 +147,21 @@ class Flip(Fault):
 
 @dataclass(frozen=True)
 class FlipAnswer(Flip):
-    """Of the answer's body."""
+    """A bit flip in the answer's body."""
 
     kind = "flipped answer"
 
 
 @dataclass(frozen=True)
 class FlipUpload(Flip):
-    """Of the request's body."""
+    """A bit flip in the request's body."""
 
     kind = "flipped upload"
 
 
 @dataclass(frozen=True)
 class Skew(Fault):
-    """The answer's `Date` is off by so much: the store's own answer, or the refusal of one whose clock is."""
+    """The answer's `Date` is off by `seconds`: in the store's answer or, if `refused`, in a RequestTimeTooSkewed."""
 
     kind = "clock skew"
     seconds: int
@@ -170,7 +170,7 @@ class Skew(Fault):
 
 @dataclass(frozen=True)
 class KillClient(Fault):
-    """The process that sent the request is killed: before the store sees it, or when the store has done it."""
+    """The process that sent the request is killed, before the store sees it or, if `done`, after it was executed."""
 
     kind = "client killed"
     done: bool = False
@@ -178,7 +178,7 @@ class KillClient(Fault):
 
 @dataclass(frozen=True)
 class StopClient(Fault):
-    """The process that sent the request is stopped for so long, and then goes on as if nothing had been."""
+    """The process that sent the request is stopped for `seconds` and then continued."""
 
     kind = "client stopped"
     seconds: float
@@ -191,8 +191,11 @@ _KINDS: Mapping[str, type[Fault]] = {kind.kind: kind for kind in _FAULTS if kind
 
 @dataclass(frozen=True)
 class Rule:
-    """`fault` for this share of the requests of these operations (all, where none is named) whose key has a match of
-    `key`; `at_most` so many of them."""
+    """A fault for a share of the matching requests.
+
+    Requests match by operation (any, where `operations` is empty) and by the regular expression `key`. The rule applies
+    `at_most` that many times.
+    """
 
     fault: Fault
     rate: float
@@ -227,7 +230,7 @@ class Plan:
 
 
 class Chooser:
-    """Carries a plan's memory: what was asked how often, and which rule was used how often."""
+    """Chooses faults by a plan, and counts the requests by subject and the uses of each rule."""
 
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
@@ -235,7 +238,7 @@ class Chooser:
         self._used: Counter[int] = Counter()
 
     def choose(self, request: Request) -> tuple[Fault | None, int]:
-        """The fault for this request, if any, and the how-many-eth of its kind it is (from 1)."""
+        """The fault for this request, if any, and the request's occurrence among those of its subject, from 1."""
         subject = request.subject
         self._asked[subject] += 1
         occurrence = self._asked[subject]
@@ -253,6 +256,6 @@ class Chooser:
 
 
 def draw(*subject: object) -> float:
-    """A number of [0, 1) that depends on nothing but these."""
+    """A number of [0, 1) that depends only on the subject."""
     digest = hashlib.blake2b("\n".join(map(str, subject)).encode(), digest_size=8).digest()
     return int.from_bytes(digest, "big") / (1 << 64)

@@ -1,4 +1,4 @@
-"""Faulty gateways as processes of their own: started, told what to do, killed, stopped and started again."""
+"""Faulty gateways as child processes: started, controlled, killed, stopped and started again."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ROOT = Path(__file__).parents[2]
 
 
 class Gateway:
-    """One that keeps its port however often it dies."""
+    """A gateway process that keeps its port over restarts."""
 
     def __init__(self, name: str, upstream: str, record: Path) -> None:
         self.name = name
@@ -38,7 +38,7 @@ class Gateway:
         return self._process.pid
 
     def follow(self, plan: Plan) -> None:
-        """This plan from now on. A new life draws anew, or it would do the same to the same requests again."""
+        """Follow this plan from now on. A restarted gateway draws anew, or it would repeat the same faults."""
         self._plan = plan
         self._say({"plan": Plan(f"{plan.seed}/{self.name}/{self._lives}", plan.rules).to_json()})
 
@@ -46,7 +46,7 @@ class Gateway:
         self.follow(Plan(""))
 
     def requests(self) -> Counter[str]:
-        """How many came in all its lives, by operation."""
+        """Numbers of requests by operation, over all restarts."""
         return self._counted + Counter(self._say({"count": True}))
 
     def kill(self) -> None:

@@ -1,8 +1,9 @@
-"""What a table must hold, from what its writers were told. Pure.
+"""The required contents of a table, derived from the outcomes that its writers received. Pure.
 
-Each job of a table is done, failed, or nobody knows (its driver was killed, or told that the commit was interrupted).
-A table is right when some order of its jobs explains it: an order in which a job that ended before another began comes
-first, every job that is done happened, no failed one did, and each of the others happened whole or not at all.
+Each job of a table is done, failed or of unknown outcome (its driver was killed, or its commit was reported as
+interrupted). A table is right when some order of its jobs explains it: an order in which a job that ended before
+another began comes first, every job that is done happened, no failed one did, and each of the others happened whole or
+not at all.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ class Outcome(str, enum.Enum):
 
 @dataclass(frozen=True)
 class Told:
-    """What is known of one job; times in seconds of one clock. `ended` is None where nobody was told."""
+    """The reported outcome of one job. Times are seconds of one clock; `ended` is None where no end was reported."""
 
     job: Job
     outcome: Outcome
@@ -41,29 +42,29 @@ class Found:
     distinct: int
     attempts: int
     wrong: int = 0
-    """Rows that are not what their job wrote."""
+    """The number of rows that differ from what their job wrote."""
 
 
-def violations(table: str, told: Sequence[Told], found: Sequence[Found]) -> list[str]:
-    """What is not as it must be, a sentence each."""
-    jobs = {one.job.id: one for one in told}
+def violations(table: str, reports: Sequence[Told], found: Sequence[Found]) -> list[str]:
+    """Sentences on each way in which the table is wrong; empty where some order of its jobs explains it."""
+    jobs = {one.job.id: one for one in reports}
     broken = [f"{table}: {problem}" for rows in found for problem in _rows(jobs, rows)]
     seen = {(rows.job, rows.partition) for rows in found}
-    return broken or [f"{table}: {problem}" for problem in _order(told, seen)]
+    return broken or [f"{table}: {problem}" for problem in _order(reports, seen)]
 
 
 def _rows(jobs: Mapping[str, Told], found: Found) -> Iterator[str]:
     where = f"job {found.job} in partition {found.partition}"
-    told = jobs.get(found.job)
-    if told is None:
+    report = jobs.get(found.job)
+    if report is None:
         yield f"{where}: rows of nobody"
         return
-    if told.outcome is Outcome.FAILED:
+    if report.outcome is Outcome.FAILED:
         yield f"{where}: {found.rows} rows of a job that failed are visible"
-    if found.partition not in told.job.partitions:
+    if found.partition not in report.job.partitions:
         yield f"{where}: a partition that it does not write to"
         return
-    expected = told.job.rows_in(found.partition)
+    expected = report.job.rows_in(found.partition)
     if (found.rows, found.distinct) != (expected, expected):
         yield f"{where}: {found.rows} rows, {found.distinct} of them different, instead of {expected}"
     if found.attempts != 1:
@@ -72,19 +73,19 @@ def _rows(jobs: Mapping[str, Told], found: Found) -> Iterator[str]:
         yield f"{where}: {found.wrong} rows are not what was written"
 
 
-def _order(told: Sequence[Told], seen: Set[tuple[str, int]]) -> Iterator[str]:
+def _order(reports: Sequence[Told], seen: Set[tuple[str, int]]) -> Iterator[str]:
     visible = {job for job, _ in seen}
-    happened = [one for one in told if one.outcome is Outcome.DONE or one.job.id in visible]
+    happened = [one for one in reports if one.outcome is Outcome.DONE or one.job.id in visible]
     before: dict[str, set[str]] = {one.job.id: set() for one in happened}
-    complaints = []
+    problems = []
     for partition in sorted({number for one in happened for number in one.job.partitions}):
-        complaints += _partition(
+        problems += _partition(
             partition, [one.job for one in happened if partition in one.job.partitions], seen, before
         )
     for one in happened:
         before[one.job.id] |= {other.job.id for other in happened if other is not one and _ended_before(other, one)}
-    yield from complaints
-    if not complaints:
+    yield from problems
+    if not problems:
         try:
             TopologicalSorter(before).prepare()
         except CycleError as error:
@@ -94,7 +95,7 @@ def _order(told: Sequence[Told], seen: Set[tuple[str, int]]) -> Iterator[str]:
 def _partition(
     number: int, jobs: Sequence[Job], seen: Set[tuple[str, int]], before: Mapping[str, set[str]]
 ) -> Iterator[str]:
-    """Complains of what no order can explain, and notes in `before` what each order has to obey."""
+    """Yield what no order can explain, and add to `before` the constraints on every order."""
     there = {job.id for job in jobs if (job.id, number) in seen}
     replacing = [job for job in jobs if job.replaces]
     last = [job.id for job in replacing if job.id in there]
@@ -117,12 +118,14 @@ def _ended_before(one: Told, other: Told) -> bool:
     return one.outcome is Outcome.DONE and one.ended is not None and one.ended < other.began
 
 
-def possible(told: Iterable[Told]) -> list[Set[tuple[str, int]]] | None:
-    """What a table can hold whose jobs came one after the other: jobs with partitions. None where the last job's end is
-    not known yet: it may be half carried out until the next one finishes it."""
+def possible(reports: Iterable[Told]) -> list[Set[tuple[str, int]]] | None:
+    """The possible contents, pairs of job and partition, of a table whose jobs ran in sequence.
+
+    None where the last job's outcome is unknown: it may be half done until the next job finishes it.
+    """
     states: list[Set[tuple[str, int]]] = [frozenset()]
     settled = True
-    for one in told:
+    for one in reports:
         happened = [_after(state, one.job) for state in states]
         if one.outcome is Outcome.DONE:
             states = happened

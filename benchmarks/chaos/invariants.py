@@ -1,4 +1,4 @@
-"""What must hold when a round is over, each as a list of sentences about where it does not. Pure."""
+"""Invariants of a finished round; each function returns a sentence for each violation. Pure."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _LONGEST_REASON = 1_000
 
 @dataclass(frozen=True)
 class Ended:
-    """One application when all is over. `struck`: a process of it was killed by a fault."""
+    """One application after its end. `struck`: a fault hit one of its processes."""
 
     work: Work
     application: Application
@@ -30,8 +30,10 @@ class Ended:
 def writes(
     ended: Sequence[Ended], seeds: Mapping[str, Sequence[Told]], found: Mapping[str, Sequence[Found]]
 ) -> list[str]:
-    """Every committed row is there exactly once, and nothing of an uncommitted job. `seeds`: what was in each table
-    before."""
+    """Each committed row is visible exactly once, and no row of an uncommitted job is.
+
+    `seeds` are the contents of each table before the round.
+    """
     return [
         problem
         for table, before in seeds.items()
@@ -40,17 +42,17 @@ def writes(
 
 
 def _writers(ended: Sequence[Ended], table: str) -> list[Told]:
-    told = [told for one in ended for told in one.journal.told]
-    return [one for one in told if one.job.table == table and one.job.kind in WRITES]
+    reports = [report for one in ended for report in one.journal.told]
+    return [one for one in reports if one.job.table == table and one.job.kind in WRITES]
 
 
 def reads(ended: Sequence[Ended], expected: Mapping[str, Any]) -> list[str]:
-    """Every query that answered answered right: those of known data, and those of tables with one writer."""
+    """Every answer is right, to queries of known data and of tables with one writer."""
     broken = []
     for one in ended:
-        for told in one.journal.told:
-            job, answer = told.job, one.journal.answers.get(told.job.id)
-            if told.outcome is not Outcome.DONE:
+        for report in one.journal.told:
+            job, answer = report.job, one.journal.answers.get(report.job.id)
+            if report.outcome is not Outcome.DONE:
                 continue
             if job.kind == QUERY and answer != expected[job.id]:
                 broken.append(f"query {job.id}: {str(answer)[:200]} instead of {str(expected[job.id])[:200]}")
@@ -62,10 +64,10 @@ def reads(ended: Sequence[Ended], expected: Mapping[str, Any]) -> list[str]:
 def _looked(one: Ended, job: Job, answer: Sequence[Sequence[Any]]) -> list[str]:
     lane = next(lane for lane in one.work.lanes if job in lane)
     before = {other.id for other in lane[: lane.index(job)] if other.kind in WRITES}
-    states = possible([told for told in one.journal.told if told.job.id in before])
+    states = possible([report for report in one.journal.told if report.job.id in before])
     if states is None:
         return []
-    jobs = {told.job.id: told.job for told in one.journal.told}
+    jobs = {report.job.id: report.job for report in one.journal.told}
     seen = frozenset((name, part) for name, part, _ in answer)
     if seen not in states:
         return [f"{job.id} sees {sorted(seen)}, which no outcome of the jobs before explains"]
@@ -74,11 +76,11 @@ def _looked(one: Ended, job: Job, answer: Sequence[Sequence[Any]]) -> list[str]:
 
 
 def undisturbed(ended: Sequence[Ended]) -> list[str]:
-    """Without faults nothing fails: no fault of before is remembered."""
-    jobs = [told for one in ended for told in one.journal.told]
-    failed = [f"{told.job.id} failed in peace" for told in jobs if told.outcome is not Outcome.DONE]
-    asked = {job.id for one in ended for job in one.work.jobs()}
-    return failed + [f"{name} was never begun" for name in sorted(asked - {told.job.id for told in jobs})]
+    """Without faults nothing fails: earlier faults have no effect."""
+    jobs = [report for one in ended for report in one.journal.told]
+    failed = [f"{report.job.id} failed without faults" for report in jobs if report.outcome is not Outcome.DONE]
+    planned = {job.id for one in ended for job in one.work.jobs()}
+    return failed + [f"{name} never began" for name in sorted(planned - {report.job.id for report in jobs})]
 
 
 def nothing_left(found: Leftovers) -> list[str]:
@@ -90,16 +92,16 @@ def nothing_left(found: Leftovers) -> list[str]:
 
 
 def states(ended: Sequence[Ended]) -> list[str]:
-    """What the record says is what happened."""
+    """The applications' records agree with their journals."""
     broken = []
     for one in ended:
         state, name = one.application.state, f"{one.work.name} ({one.application.id})"
         if not state.final:
             broken.append(f"{name} is still {state.value}")
         elif state is State.FINISHED and not one.journal.ended:
-            broken.append(f"{name} is finished, and did not come to its end")
+            broken.append(f"{name} is finished, but its program did not reach its end")
         elif state is not State.FINISHED and one.journal.ended and not one.struck:
-            broken.append(f"{name} is {state.value}, and came to its end undisturbed")
+            broken.append(f"{name} is {state.value}, but its program reached its end undisturbed")
         if one.journal.contexts > 1 + len(one.application.attempts):
             broken.append(f"{name} was started {one.journal.contexts} times")
         if state.final and one.application.cluster is not None:
@@ -108,17 +110,17 @@ def states(ended: Sequence[Ended]) -> list[str]:
 
 
 def errors(ended: Sequence[Ended]) -> list[str]:
-    """Every failure of an application says what, why and what to do, in words."""
+    """Every failure of an application has a reason with a code, a message and a fix, and no stack trace."""
     broken = []
     for one in ended:
         application, reason = one.application, one.application.reason
         if application.state is State.FINISHED:
             continue
         if reason is None:
-            broken.append(f"{application.id} is {application.state.value}, and nobody says why")
+            broken.append(f"{application.id} is {application.state.value} without a reason")
             continue
         if not reason.code or not reason.message.strip():
-            broken.append(f"{application.id}: the reason says nothing: {reason}")
+            broken.append(f"{application.id}: the reason has no code or no message: {reason}")
         if not reason.fix.strip():
             broken.append(f"{application.id}: “{reason.message}” does not say what to do")
         if _STACK.search(reason.message) or len(reason.message) > _LONGEST_REASON:

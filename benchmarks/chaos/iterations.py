@@ -1,4 +1,4 @@
-"""One round: applications at work under faults, then peace, the sweep, and the invariants."""
+"""One round: applications at work under faults, then a sweep of the lake and the invariants."""
 
 from __future__ import annotations
 
@@ -40,12 +40,12 @@ _PATIENCE_SECONDS = 600.0
 _LOOK_SECONDS = 0.5
 _FAREWELL_SECONDS = 60.0
 _FAULTS_WITHIN = (0.0, 30.0)
-"""Seconds after the first context is up between which process faults come."""
+"""The interval in which process faults come, in seconds from the start of the first Spark context."""
 
 
 @dataclass(frozen=True)
 class Result:
-    """`outcomes` of jobs by kind and end; `broken` by proof; `faults` as they were recorded."""
+    """Result of a round: `outcomes` of jobs by kind and end, `broken` by proof, `faults` as recorded."""
 
     seed: str
     jobs: int
@@ -60,19 +60,19 @@ class Result:
 
 
 def make_base(environment: Environment, scratch: Path) -> None:
-    """The table of known rows, once for a run, by Spark: what it writes has check sums, DuckDB's files have none."""
+    """Write the table of known rows, once for a run, with Spark: its files have checksums, DuckDB's have none."""
     (ended,) = _Play(environment, "", scratch, BASE_PREFIX, [operations.base_work()]).run(process_faults=0)
-    assert [told.outcome for told in ended.journal.told] == [Outcome.DONE], _detail(ended)
+    assert [report.outcome for report in ended.journal.told] == [Outcome.DONE], _detail(ended)
 
 
 def play(environment: Environment, seed: str, scratch: Path, *, jobs: int, process_faults: int) -> Result:
-    """A round under faults. `scratch` is an empty directory of its own; what applications tell stays there."""
+    """Play a round under faults. `scratch` is an empty directory of its own; the applications' journals stay there."""
     works = operations.works(seed, jobs=jobs)
     return _judged(environment, seed, scratch, works, plan=request_faults.usual(seed), process_faults=process_faults)
 
 
 def peace(environment: Environment, seed: str, scratch: Path) -> Result:
-    """A round without any fault, after those with them."""
+    """Play a round without faults, after those with faults."""
     return _judged(environment, seed, scratch, [operations.asking(seed)], plan=None, process_faults=0)
 
 
@@ -117,7 +117,7 @@ def _judged(
 
 
 class _Play:
-    """The applications of a round at work, until all have ended."""
+    """The running applications of a round."""
 
     def __init__(self, environment: Environment, seed: str, scratch: Path, prefix: str, works: Sequence[Work]) -> None:
         self._environment = environment
@@ -184,20 +184,22 @@ class _Play:
         return self._scratch / f"{work.name}.journal"
 
     def _alive(self) -> list[tuple[str, ProcessId]]:
-        """Who looks after these applications now: processes of ours, or of the engine since."""
+        """Supervisors of these applications: those of this round, and those that the engine has started since."""
         ours = [(name, ProcessId.of(process.pid)) for name, process in self._supervisors.items()]
         alive = [(name, process) for name, process in ours if process is not None]
         return [*alive, *machine_view.supervisors(self._environment.home)]
 
     def _await(self, applications: Sequence[str]) -> None:
-        """Until all have ended and nothing of their clusters is left. Who is left alone finds somebody else, as the
-        service sees to it."""
+        """Wait until all have ended and nothing of their clusters is left.
+
+        An application whose supervisor was killed gets another one, as under the service.
+        """
         deadline = time.monotonic() + _PATIENCE_SECONDS
         left = list(applications)
         while left and time.monotonic() < deadline:
             time.sleep(_LOOK_SECONDS)
-            # One that was killed is no process any more once somebody has asked. While all are, an application that
-            # nobody looks after waits for a slow start, and the engine's would put executors on one host.
+            # `poll` reaps killed supervisors. While none has ended, an application without a supervisor waits for the
+            # slow start of its own, and the engine's supervisor would put its executors on one host.
             ended = [supervisor for supervisor in self._supervisors.values() if supervisor.poll() is not None]
             try:
                 left = [one for one in left if not is_released(self._engine.get(one))]
@@ -211,8 +213,10 @@ class _Play:
 
 
 def _seeded(view: LakeView, table: str) -> list[Told]:
-    """What is in a shared table before the round. It has to be there: who replaces a path that is being created adds to
-    it (docs/guide/filesystem.md)."""
+    """Fill a shared table before the round, and return its contents as the report of a job.
+
+    The table has to exist: a job that replaces a path that is being created adds to it (docs/guide/filesystem.md).
+    """
     if table not in operations.SHARED:
         return []
     view.make_table(table, _SEED_ROWS)
@@ -221,7 +225,7 @@ def _seeded(view: LakeView, table: str) -> list[Told]:
 
 def _written(view: LakeView, ended: Sequence[Ended], seeds: Mapping[str, Sequence[Told]]) -> list[str]:
     found = {table: _rows(view, table) for table in seeds}
-    unreadable = [f"{table} cannot be read: {rows}" for table, rows in found.items() if isinstance(rows, str)]
+    unreadable = [f"{table} is unreadable: {rows}" for table, rows in found.items() if isinstance(rows, str)]
     readable = {table: rows for table, rows in found.items() if not isinstance(rows, str)}
     return unreadable + invariants.writes(ended, {table: seeds[table] for table in readable}, readable)
 
@@ -242,10 +246,10 @@ def _lines(record: Path) -> list[dict[str, Any]]:
 
 
 def _outcomes(finished: Sequence[Ended]) -> Mapping[str, int]:
-    told = [told for one in finished for told in one.journal.told]
-    kind = {job: "write" if job in WRITES else "read" for job in {one.job.kind for one in told}}
+    reports = [report for one in finished for report in one.journal.told]
+    kind = {job: "write" if job in WRITES else "read" for job in {one.job.kind for one in reports}}
     return Counter(
-        f"{kind[one.job.kind]}{' without enough memory' * one.job.starves} {one.outcome.value}" for one in told
+        f"{kind[one.job.kind]}{' without enough memory' * one.job.starves} {one.outcome.value}" for one in reports
     )
 
 

@@ -1,4 +1,4 @@
-"""What an application said of its jobs, read back. A job of which nothing is said was never begun."""
+"""Reader of an application's journal. A job without an entry never began."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from benchmarks.chaos.history import Outcome, Told
 from benchmarks.chaos.operations import Work
 
 _INTERRUPTED = "CommitInterrupted"
-"""The one failure of a write after which nobody knows whether it happened (docs/guide/filesystem.md)."""
+"""The exception after which the outcome of a write is unknown; it is the only one (docs/guide/filesystem.md)."""
 
 
 @dataclass(frozen=True)
 class Journal:
-    """`answers` and `causes` by the job's id; `contexts` is how many Spark contexts began."""
+    """Journal of one application: `answers` and `causes` by the job's id, `contexts` the number of Spark contexts."""
 
     told: Sequence[Told] = ()
     answers: Mapping[str, Any] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""The lake as somebody sees it who has nothing of Penstock or Spark: plain S3 requests, and DuckDB on the files."""
+"""An independent view of the lake, without Penstock or Spark: plain S3 requests, and DuckDB on the files."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import duckdb
 from benchmarks.chaos.history import Found
 from benchmarks.chaos.operations import BASE_ROWS, PARTITIONS, SEED_JOB
 
-# A row is right when its digest follows from its job and its number, as the application computes it.
+# A row is right when its digest is the one that the application computes from the job and the row number.
 _ROWS = """
     SELECT job, part, count(*), count(DISTINCT row), count(DISTINCT attempt),
            count(*) FILTER (digest <> md5(concat(job, '/', row)))
@@ -28,15 +28,17 @@ _BASE = """
                   FROM range({rows}) AS numbers(row))
 """
 _AT_REST = re.compile(r"(|part=\d/|part=\d/part-[^/]+\.parquet|_SUCCESS|_penstock_commit/(\d+|[^/]+\.outcome)?)")
-"""What may be in a table when nobody writes to it, below its own key: what became of a job that another has finished
-is there for its driver."""
+"""Keys, relative to the table's, that a table without a writer may hold.
+
+The outcome of a job that another one has finished stays for the job's driver.
+"""
 
 _GENERATION = re.compile(r"_penstock_commit/\d+")
 
 
 @dataclass(frozen=True)
 class Leftovers:
-    """Keys that belong to nothing, pending uploads, journals that are not at rest."""
+    """Keys that belong to nothing, pending uploads, and tables whose journals are not at rest."""
 
     keys: Sequence[str]
     uploads: Sequence[str]
@@ -44,7 +46,7 @@ class Leftovers:
 
 
 class LakeView:
-    """`client` is a boto3 client of the store itself, not of a faulty gateway."""
+    """View past the faulty gateways: `client` is a boto3 client of the store itself."""
 
     def __init__(self, client: Any, bucket: str, prefix: str, scratch: Path) -> None:
         self._client = client
@@ -53,7 +55,7 @@ class LakeView:
         self._scratch = scratch
 
     def make_table(self, table: str, rows: int) -> None:
-        """One whose rows are known, a file for each partition; row n is in partition n % 3, as the jobs' rows are."""
+        """Write a table of known rows with a file for each partition; row n is in partition n % 3, as in the jobs."""
         for partition in PARTITIONS:
             file = self._scratch / "seed.parquet"
             duckdb.execute(_SEED.format(job=SEED_JOB, rows=rows, of=len(PARTITIONS), partition=partition, file=file))
@@ -61,13 +63,13 @@ class LakeView:
             self._client.upload_file(str(file), self._bucket, key)
 
     def answer(self, query: str) -> list[list[Any]]:
-        """Of the base table, as it was made: no store is asked."""
+        """The right answer to a query of the base table, computed without the store."""
         known = _BASE.format(job=SEED_JOB, rows=BASE_ROWS, of=len(PARTITIONS))
         answer = duckdb.execute(known + query.replace("{base}", "base")).fetchall()
         return [list(map(_plain, row)) for row in answer]
 
     def rows(self, table: str) -> list[Found]:
-        """Everything in the table that a reader takes for data."""
+        """All rows that a reader of the table sees, counted by job and partition."""
         directory = self._scratch / table
         for key in self.keys(table):
             name = key.removeprefix(f"{self._prefix}/{table}/")

@@ -1,5 +1,7 @@
-"""What applications have left on the machine, as the kernel and the file system tell it. Nothing of Penstock is asked
-but what its own long-lived services are."""
+"""Leftovers of applications on the machine, as the kernel and the file system show them.
+
+Penstock is used only to find its own long-lived services.
+"""
 
 from __future__ import annotations
 
@@ -13,11 +15,11 @@ from penstock.processes import ProcessId, listening_ports, processes_below
 from tests.support.waiting import processes_of
 
 _PATIENCE_SECONDS = 20.0
-_MEMORY = Path("/dev/shm")  # noqa: S108  where scratch in memory is
+_MEMORY = Path("/dev/shm")  # noqa: S108  holds scratch in memory
 
 
 def left_of(home: Home, applications: Sequence[str]) -> list[str]:
-    """Processes, ports, directories and files in memory of these applications, once they had time to go."""
+    """Processes, ports, directories and files in memory that these applications leave, after twenty seconds at most."""
     deadline = time.monotonic() + _PATIENCE_SECONDS
     while (found := _left_of(home, applications)) and time.monotonic() < deadline:
         time.sleep(0.5)
@@ -25,7 +27,7 @@ def left_of(home: Home, applications: Sequence[str]) -> list[str]:
 
 
 def supervisors(home: Home) -> list[tuple[str, ProcessId]]:
-    """Processes of the engine that look after an application, with its id."""
+    """Supervisor processes of the engine, each with the id of its application."""
     found = []
     for path in Path("/proc").glob("[0-9]*/cmdline"):
         with contextlib.suppress(OSError):
@@ -53,6 +55,6 @@ def _left_of(home: Home, applications: Sequence[str]) -> list[str]:
 
 
 def _strangers(home: Home) -> list[ProcessId]:
-    """Processes that work in this home without being of its services."""
+    """Processes in this home that belong to none of its services."""
     services = [process for directory in (home.database, home.lake) for process in processes_below(directory)]
     return [process for process in processes_below(home.root) if process not in services]

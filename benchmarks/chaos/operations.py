@@ -1,4 +1,4 @@
-"""What the applications of a round do: seeded jobs over shared tables, tables of their own, and known data. Pure."""
+"""The work of a round's applications: seeded jobs over shared tables, their own tables, and known data. Pure."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ APPEND, OVERWRITE, DYNAMIC, QUERY, LOOK = "append", "overwrite", "dynamic overwr
 WRITES = (APPEND, OVERWRITE, DYNAMIC)
 
 SEED_JOB = "seed"
-"""Who wrote the rows that are in a table before any application runs."""
+"""The id of the job that stands for the rows in a table before any application runs."""
 
 PARTITIONS = (0, 1, 2)
 BASE_ROWS = 20_000
 BASE = "base"
 SHARED = ("appended", "mixed")
 
-# Text, and what it is asked of; both engines understand it. {base} is the table of known rows.
+# SQL that both Spark and DuckDB understand. {base} is the table of known rows.
 QUERIES: Mapping[str, str] = {
     "count": "SELECT count(*), sum(row), min(row), max(row) FROM {base}",
     "by part": "SELECT part, count(*), sum(row), max(digest) FROM {base} GROUP BY part ORDER BY part",
@@ -30,10 +30,10 @@ QUERIES: Mapping[str, str] = {
 
 @dataclass(frozen=True)
 class Job:
-    """One write, or one read. `partitions` are those that it writes to, or none for the whole table.
+    """One write, or one read. `partitions` are those that it writes to; empty for the whole table.
 
-    A write has rows 0 … `rows`-1; row n is in partition `partitions[n % len(partitions)]`. Everything about a row
-    follows from the id of its job and its number, so whoever reads it can tell what it has to be.
+    A write has rows 0 … `rows`-1; row n is in partition `partitions[n % len(partitions)]`. A row's contents follow from
+    the id of its job and its number, so every reader can verify them.
     """
 
     id: str
@@ -44,7 +44,7 @@ class Job:
     partitions: tuple[int, ...] = ()
     query: str = ""
     starves: bool = False
-    """Its tasks need more memory than an executor has."""
+    """True where its tasks need more memory than an executor has."""
 
     @property
     def replaces(self) -> bool:
@@ -61,7 +61,7 @@ class Job:
 
 @dataclass(frozen=True)
 class Work:
-    """What one application does: each lane is a thread of its driver, with one job after the other."""
+    """The jobs of one application: each lane is a thread of its driver, with jobs in sequence."""
 
     name: str
     lanes: Sequence[Sequence[Job]]
@@ -78,13 +78,13 @@ SPECULATIVE = {
     "spark.speculation.multiplier": "1.5",
     "spark.speculation.quantile": "0.5",
     "spark.speculation.minTaskRuntime": "400ms",
-    # A copy runs where no other attempt of the task does; here every executor is a host.
+    # A speculative copy runs on a host without another attempt of its task; here every executor is a host.
     "spark.locality.wait": "0s",
 }
 
 
 def works(seed: str, *, jobs: int) -> list[Work]:
-    """Two applications that write and one that reads, with so many jobs in all."""
+    """Two applications that write and one that reads, with about `jobs` jobs in total."""
     chance = random.Random(seed)
     each = max(2, jobs // 8)
     writers = [_writer(chance, f"w{number}", each) for number in (1, 2)]
@@ -111,7 +111,7 @@ def _shared(chance: random.Random, identity: str) -> Job:
 def _write(chance: random.Random, identity: str, kind: str, table: str) -> Job:
     count = len(PARTITIONS) if kind == OVERWRITE else chance.randint(1, len(PARTITIONS))
     partitions = tuple(sorted(chance.sample(PARTITIONS, count)))
-    # Now and then one whose files go up in parts.
+    # Occasionally a write whose files are multipart uploads.
     rows = 240_000 if chance.random() < 0.06 else chance.choice((30, 300, 3_000))
     starves = chance.random() < 0.03
     return Job(identity, kind, table, rows, chance.choice((1, 2, 4)), partitions, starves=starves)
@@ -134,17 +134,17 @@ def _question(chance: random.Random, identity: str, text: str) -> Job:
 
 
 def base_work() -> Work:
-    """Makes the table of known rows."""
+    """The application that writes the table of known rows."""
     return Work("base", ((Job(SEED_JOB, OVERWRITE, BASE, BASE_ROWS, 3, PARTITIONS),),))
 
 
 def asking(seed: str) -> Work:
-    """Every kind of question once, one after the other."""
+    """An application that runs each query once, in sequence."""
     chance = random.Random(seed)
     questions = [_question(chance, f"peace-{number}", text) for number, text in enumerate(QUERIES.values())]
     return Work("peace", (questions,))
 
 
 def tables(all_works: Sequence[Work]) -> list[str]:
-    """Those that are written to."""
+    """Names of the tables that these applications write to, sorted."""
     return sorted({job.table for work in all_works for job in work.jobs() if job.kind in WRITES})

@@ -1,4 +1,4 @@
-"""Carries a schedule out: finds the victim of each fault, injects it, and sets right what is not an application's."""
+"""Execution of a schedule: find the victim of each fault, inject it, and restart victims outside applications."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ from penstock.lake.ceph.cluster import Ceph
 from penstock.lake.embedded import EmbeddedLake
 from penstock.processes import ProcessId
 
-# What the schedule calls them, and what Ceph's own list does.
+# The schedule's names and those of `Ceph.daemons`.
 _CEPH_KINDS = {schedule.OSD: "osd", schedule.MONITOR: "monitor", schedule.RADOS_GATEWAY: "gateway"}
 _LEAST_FREE = 64 << 10
 _LOOK_SECONDS = 0.2
 
 
 class FaultInjector:
-    """A thread that injects the planned faults at their moments, counted from when the work has `begun`.
+    """A thread that injects the planned faults at their times, counted from the moment the work has `begun`.
 
-    At the end of the `with` block no further fault comes, and whatever was stopped goes on.
+    At the end of the `with` block no further fault comes, and stopped victims continue.
     """
 
     def __init__(
@@ -76,7 +76,7 @@ class FaultInjector:
                 if self._over.wait(max(0.0, begun + fault.at - time.monotonic())):
                     return
                 self._carry_out(fault)
-        except BaseException as error:  # what ends a thread must not pass for a round without faults
+        except BaseException as error:  # a failed thread must not pass for a round without faults
             self.failure = error
 
     def _carry_out(self, fault: ProcessFault) -> None:
@@ -121,7 +121,7 @@ class FaultInjector:
         if fault.action == schedule.STOP and process.alive():
             os.kill(process.pid, signal.SIGCONT)
         elif fault.victim == schedule.STORE:
-            # As the next command that needs it would.
+            # The next command that needs the store would start it, too.
             EmbeddedLake(self._home).up()
         elif fault.victim in _CEPH_KINDS:
             Ceph(self._home).start(name)
@@ -146,7 +146,7 @@ class FaultInjector:
 
 
 def cluster_processes(home: Home) -> list[tuple[str, str, ProcessId]]:
-    """Application, role and process of everything that runs now."""
+    """Application, role and process of all processes that are running in clusters."""
     found = []
     for directory in home.applications.iterdir() if home.applications.exists() else ():
         with contextlib.suppress(OSError, PenstockError):
@@ -159,7 +159,7 @@ def cluster_processes(home: Home) -> list[tuple[str, str, ProcessId]]:
 
 
 def thaw(home: Home) -> None:
-    """A gateway that was killed cannot let go on what it had stopped."""
+    """Continue all stopped processes: a killed gateway cannot continue those that it had stopped."""
     for _, _, process in cluster_processes(home):
         with contextlib.suppress(ProcessLookupError):
             os.kill(process.pid, signal.SIGCONT)

@@ -1,13 +1,14 @@
-"""A gateway that misbehaves as a plan says: `python -m benchmarks.chaos.proxy --upstream HOST:PORT --record FILE`.
+"""A gateway that injects planned faults: `python -m benchmarks.chaos.proxy --upstream HOST:PORT --record FILE`.
 
-Mechanism only: `faults.py` decides. Messages pass unchanged, the `Host` header above all, which the client signed: give
-clients this gateway's address instead of the store's. It prints its port, then reads commands from its standard input,
-a line of JSON each, and answers each with one; it ends with that input, so it never outlives who started it.
+This module is mechanism only; `faults.py` decides. Messages pass unchanged, above all the `Host` header, which the
+client signed: give clients this gateway's address instead of the store's. The process prints its port, then reads
+commands from standard input, a line of JSON each, and answers each with a line. It exits when that input ends, so it
+never outlives its parent.
 
-    {"plan": {...}}   from now on this plan, from its beginning
-    {"count": true}   how many requests came so far, by operation
+    {"plan": {...}}   follow this plan from its beginning
+    {"count": true}   return the number of requests so far, by operation
 
-Every injected fault is a line of JSON in the record, written before the fault is done.
+Every injected fault is a line of JSON in the record, written before the fault is injected.
 """
 
 from __future__ import annotations
@@ -35,11 +36,11 @@ from benchmarks.chaos.messages import Broken, Head, body, length_of, read_head
 
 _ERROR = '<?xml version="1.0" encoding="UTF-8"?><Error><Code>{code}</Code><Message>injected</Message></Error>'
 _FRESH_SECONDS = 2.0
-"""A connection to the store that was idle for longer may have been given up by the store."""
+"""The store may have closed a connection that was idle for longer."""
 
 
 class _Cut(Exception):
-    """The fault has come to the byte at which the connection ends."""
+    """The transfer has reached the byte at which the fault ends the connection."""
 
     def __init__(self, *, reset: bool) -> None:
         super().__init__()
@@ -47,7 +48,7 @@ class _Cut(Exception):
 
 
 class Proxy:
-    """Serves until `close`; `plan` may be replaced at any time."""
+    """A server of faulty S3 requests, until `close`; `chooser` may be replaced at any time."""
 
     def __init__(self, upstream: tuple[str, int], record: Path, *, name: str = "") -> None:
         self.upstream = upstream
@@ -87,7 +88,7 @@ class Proxy:
             if cut.reset:
                 _reset(writer)
         except (Broken, ConnectionError, TimeoutError):
-            # Whichever side broke off: the other one has to see it, and not an orderly end.
+            # The other side has to see that this one broke off, not an orderly end.
             _reset(writer)
         finally:
             connection.close()
@@ -95,7 +96,7 @@ class Proxy:
 
 
 class _Connection:
-    """One client's connection: its requests one after the other, each passed on or treated as its fault says."""
+    """One client's connection: its requests in sequence, each forwarded or treated as its fault says."""
 
     def __init__(self, proxy: Proxy, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._proxy = proxy
@@ -110,7 +111,7 @@ class _Connection:
             self._store = None
 
     async def exchange(self, head: Head) -> bool:
-        """Whether another request may follow on this connection."""
+        """Handle one request, and return whether another may follow on this connection."""
         request = Request.of(head.start[0], head.start[1], head.headers)
         self._proxy.requests[request.operation] += 1
         fault, occurrence = self._proxy.chooser.choose(request)
@@ -136,7 +137,7 @@ class _Connection:
     ) -> bool:
         victim = client_process(self._out.get_extra_info("peername")[1], self._out.get_extra_info("sockname")[1])
         if victim is None:
-            # A client that is no process of an application is nobody's to kill: the request is as good as any other.
+            # Only processes of applications may be killed: a request of any other client passes.
             return await self._passed(head, None)
         self._proxy.write_down(request, occurrence, fault, victim=victim.to_json())
         if fault.done:
@@ -157,8 +158,10 @@ class _Connection:
         return await self._relayed(head, fault, hear=True) and not head.says("connection", "close")
 
     async def _relayed(self, head: Head, fault: Fault | None, *, hear: bool) -> bool:
-        """The request to the store and, where the client is to hear of it, the answer back. Whether both sides know
-        where the next request begins."""
+        """Forward the request to the store and, with `hear`, the answer to the client.
+
+        Returns whether both sides know where the next request begins.
+        """
         reader, writer = await self._connected()
         writer.write(head.raw)
         waits = head.says("expect", "100-continue")
@@ -175,7 +178,7 @@ class _Connection:
             raise _Cut(reset=True)
         await self._download(head, answer, reader, fault if hear else None, hear=hear)
         self._used = asyncio.get_running_loop().time()
-        # One that still waits may send its body or not; and a body without a length has ended with its connection.
+        # A client that still waits may or may not send its body; a body without a length ends with its connection.
         return not (waits or answer.says("connection", "close") or _is_endless(head, answer))
 
     async def _upload(self, head: Head, store: asyncio.StreamWriter, fault: Fault | None) -> None:
@@ -202,7 +205,10 @@ class _Connection:
                 raise _Cut(reset=isinstance(fault, faults.CutAnswer) and fault.reset)
 
     async def _answer(self, head: Head, status: int, code: str, headers: dict[str, str]) -> bool:
-        """By the gateway itself. One that waits to send its body may or may not do so after this: no more of it."""
+        """Answer without the store.
+
+        A client that waits to send its body may or may not send it now, so its connection ends.
+        """
         waits = head.says("expect", "100-continue")
         if not waits:
             async for _ in body(self._in, head, to_the_end=False):
@@ -259,7 +265,7 @@ def _retry_after(fault: faults.Answer) -> dict[str, str]:
 
 
 def _reset(writer: asyncio.StreamWriter) -> None:
-    """An RST instead of a FIN."""
+    """End the connection with an RST instead of a FIN."""
     with contextlib.suppress(OSError, AttributeError):
         writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
     writer.transport.abort()
@@ -292,9 +298,9 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--upstream", required=True, metavar="HOST:PORT")
     parser.add_argument("--record", required=True, type=Path, metavar="FILE")
-    parser.add_argument("--listen", type=int, default=0, metavar="PORT", help="0: a free one")
-    parser.add_argument("--name", default="", help="what the record calls this gateway")
+    parser.add_argument("--listen", type=int, default=0, metavar="PORT", help="port to listen on; 0 chooses a free one")
+    parser.add_argument("--name", default="", help="name of this gateway in the record")
     with contextlib.suppress(KeyboardInterrupt):
         asyncio.run(_main(parser.parse_args()))
-    # Connections that are still open are nobody's any more.
+    # Nothing waits for the connections that are still open.
     os._exit(0)

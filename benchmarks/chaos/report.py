@@ -1,4 +1,4 @@
-"""What a run showed: tables of what was done, faults by where they struck and by kind, a line for each proof. Pure."""
+"""The report of a run: tables of work done and of faults by place and kind, and a line for each proof. Pure."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ PLACES = (REQUEST, CHOSEN_MOMENT, ANY_MOMENT)
 
 
 def violations(results: Sequence[Result]) -> list[tuple[str, str, str]]:
-    """Seed, proof, and what does not hold."""
+    """Seed, proof and problem of each violation."""
     return [
         (result.seed, proof, problem)
         for result in results
@@ -27,7 +27,7 @@ def faults_by_kind(results: Sequence[Result]) -> Mapping[str, int]:
 
 
 def kind_of(fault: Mapping[str, Any]) -> str:
-    """With the status where the fault is one: a refusal with `Retry-After` is not one without."""
+    """The fault's kind with its status, if it has one; a status with `Retry-After` is another kind than one without."""
     kind = str(fault["kind"])
     if kind == "status":
         kind += f" {fault['status']}" + (" with Retry-After" if fault.get("retry_after") is not None else "")
@@ -39,14 +39,14 @@ def kind_of(fault: Mapping[str, Any]) -> str:
 
 
 def place_of(fault: Mapping[str, Any]) -> str:
-    """Where it struck: a request, a process at a chosen request, or a process or disk at any moment."""
+    """The place of a fault: a request, a process at a chosen request, or a process or disk at any moment."""
     if "operation" not in fault:
         return ANY_MOMENT
     return CHOSEN_MOMENT if "victim" in fault else REQUEST
 
 
 def summary(results: Sequence[Result]) -> Mapping[str, Any]:
-    """What was done and what held, in numbers; plain data."""
+    """Counts of work, faults and violations, as plain data."""
     faults = [fault for result in results for fault in result.faults]
     outcomes = _sum(result.outcomes for result in results)
     return {
@@ -95,7 +95,7 @@ def _sum(counts: Iterable[Mapping[str, int]]) -> Mapping[str, int]:
 
 
 def _ordered(counts: Mapping[str, int]) -> dict[str, int]:
-    """The most frequent first."""
+    """Counts in descending order, then by name."""
     return dict(sorted(counts.items(), key=lambda row: (-row[1], row[0])))
 
 

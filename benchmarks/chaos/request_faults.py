@@ -1,4 +1,4 @@
-"""The usual rates of faulty requests: often enough to meet every kind, seldom enough that retries get through. Pure."""
+"""The usual rates of request faults: high enough to meet every kind, low enough that retries succeed. Pure."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from benchmarks.chaos.faults import (
 _READS = ("GetObject",)
 _UPLOADS = ("PutObject", "UploadPart")
 _ANSWERED = ("GetObject", "ListObjects", "ListUploads", "CompleteUpload", "CreateUpload", "DeleteObjects")
-# Of tables alone: an application that cannot keep its logs keeps them at home, which is not what is tested here.
+# Keys of tables only: an application that cannot store its logs keeps them in the home, which is not tested here.
 _TABLES = r"^chaos/"
 _DECISION = r"/_penstock_commit/\d+$"
 
@@ -48,7 +48,7 @@ _FLIPS = (
     Rule(FlipAnswer(), 0.04, _READS, _TABLES),
     Rule(FlipUpload(), 0.01, _UPLOADS, _TABLES),
 )
-# Where a commit is most vulnerable: before and after the decision, and in carrying it out.
+# A commit is most vulnerable before and after its decision, and while it carries the decision out.
 _KILLS = (
     Rule(KillClient(), 0.06, ("PutObject",), _DECISION, at_most=1),
     Rule(KillClient(done=True), 0.06, ("PutObject",), _DECISION, at_most=1),
@@ -65,6 +65,9 @@ _STOPS = (
 
 
 def usual(seed: str, *, kills: bool = True) -> Plan:
-    """With `kills`, one request at most kills its sender, at a moment that the seed chooses: of two writers whose
-    drivers are both gone in their first job nothing is left to prove."""
+    """The plan of a usual round.
+
+    With `kills`, one request at most kills its sender, at a moment that the seed chooses: if both writers' drivers died
+    in their first job, nothing would be left to prove.
+    """
     return Plan(seed, (*((Random(seed).choice(_KILLS), *_STOPS) if kills else ()), *_FLIPS, *_PASSING))

@@ -1,9 +1,9 @@
 """Jobs under faults, and proofs of every row: `python -m benchmarks.chaos.runner --seed 7 --jobs 200 --minutes 10`.
 
-Each round is three applications on real clusters, two that write and one that asks, over a lake behind gateways that
-misbehave by a seeded plan, while processes are killed and stopped. A round that broke something is played again by its
-own seed: `--seed 7/3 --rounds 1`. What the rounds left to look at (journals, faults, supervisors' words) is in the
-directory that is told at the end. Ends with 1 where a proof does not hold.
+Each round runs three applications on real clusters, two that write and one that queries, over a lake behind gateways
+that inject faults by a seeded plan, while processes are killed and stopped. A round with violations is repeated by its
+own seed: `--seed 7/3 --rounds 1`. The rounds leave their records (journals, faults, supervisors' logs) in the directory
+that the program prints at the end. The exit code is 1 where a proof does not hold.
 """
 
 from __future__ import annotations
@@ -29,8 +29,10 @@ SUMMARY = "summary.json"
 def rounds(
     here: Environment, directory: Path, *, seed: str, jobs: int, minutes: float, only: int | None = None
 ) -> Iterator[Result]:
-    """Until so many jobs were begun, or the minutes are over; a round that was begun is ended, and then there is one
-    without faults."""
+    """Play rounds until `jobs` jobs have begun or the minutes are over, then a round without faults.
+
+    A round that has begun is completed. `only` limits the number of rounds with faults.
+    """
     (directory / "base").mkdir()
     make_base(here, directory / "base")
     deadline = time.monotonic() + minutes * 60
@@ -62,7 +64,7 @@ def run(options: argparse.Namespace) -> list[Result]:
             broken = sum(map(len, result.broken.values()))
             said = f"{result.jobs} jobs, {len(result.faults)} faults, {result.seconds:.0f} s"
             print(f"seed {result.seed}: {said}, {broken or 'no'} violations", file=sys.stderr, flush=True)
-            # After each round, for whoever ends a run before its time.
+            # Written after each round, so that an interrupted run leaves it, too.
             (directory / SUMMARY).write_text(json.dumps(report.summary(results), indent=2) + "\n", encoding="utf-8")
     if options.json:
         print(json.dumps({"summary": report.summary(results)}))
@@ -74,16 +76,26 @@ def run(options: argparse.Namespace) -> list[Result]:
 
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seed", default=str(int(time.time())), help="the same seed plays the same work and faults")
-    parser.add_argument("--jobs", type=int, default=200, help="writes and queries in all")
-    parser.add_argument("--minutes", type=float, default=10.0, help="no round begins later than this")
-    parser.add_argument("--rounds", type=int, help="at most so many; with 1 the seed is the round's own")
-    parser.add_argument("--lake", help="a lake of --home's, such as ceph; the default is an embedded one")
-    parser.add_argument("--home", type=Path, help="a state directory that is there; the default is one of its own")
-    parser.add_argument("--small-disk", type=int, default=0, metavar="MB", help="so large, and filled at times (root)")
-    parser.add_argument("--directory", type=Path, help="where records go; the default is the system's temporary one")
     parser.add_argument(
-        "--json", action="store_true", help="every round with its raw records, a line of JSON each; the last sums up"
+        "--seed",
+        default=str(int(time.time())),
+        help="seed of the work and of the faults; equal seeds play equal rounds",
+    )
+    parser.add_argument("--jobs", type=int, default=200, help="total number of writes and queries")
+    parser.add_argument("--minutes", type=float, default=10.0, help="time after which no round begins")
+    parser.add_argument("--rounds", type=int, help="largest number of rounds; with 1 the seed is the round's own")
+    parser.add_argument("--lake", help="a lake of --home, such as ceph; the default is an embedded one")
+    parser.add_argument("--home", type=Path, help="an existing state directory; the default is a new one")
+    parser.add_argument(
+        "--small-disk", type=int, default=0, metavar="MB", help="size of a disk that is filled at times (root)"
+    )
+    parser.add_argument(
+        "--directory", type=Path, help="directory of the records; the default is the system's temporary one"
+    )
+    parser.add_argument(
+        "--json",
+        action="store_true",
+        help="print each round with its raw records as a line of JSON, and a last line with the summary",
     )
     results = run(parser.parse_args(arguments))
     return 1 if report.violations(results) else 0

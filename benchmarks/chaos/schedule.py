@@ -1,7 +1,7 @@
 """The process faults of a round: a seeded plan of victims and moments. Pure; `process_faults.py` carries it out.
 
-These come by the clock, whatever happens then. Kills at a chosen request (in a task's upload, in the decision, in the
-commit) are faults of requests, `faults.KillClient` and `faults.StopClient`.
+These faults come by the clock, whatever happens at the moment. Kills at a chosen request (in a task's upload, in the
+decision, in the commit) are request faults, `faults.KillClient` and `faults.StopClient`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ SUPERVISOR, KEEPER, DRIVER, EXECUTOR = "supervisor", "keeper", "driver", "execut
 DISK = "disk"
 OSD, MONITOR, RADOS_GATEWAY = "osd", "monitor", "rados gateway"
 
-# Relative frequencies. A keeper or driver that is killed takes its application along.
+# Relative frequencies. A killed process supervisor (`keeper`) or driver ends its application.
 _WEIGHTS = {
     (GATEWAY, KILL): 4,
     (GATEWAY, STOP): 3,
@@ -32,7 +32,7 @@ _WEIGHTS = {
     (EXECUTOR, STOP): 2,
 }
 EMBEDDED, CEPH = "embedded", "ceph"
-# By the kind of the store.
+# Relative frequencies by the kind of the store.
 _STORES = {
     EMBEDDED: {(STORE, KILL): 2, (STORE, STOP): 3},
     CEPH: {
@@ -49,8 +49,11 @@ _FULL = {(DISK, "fill"): 3}
 
 @dataclass(frozen=True)
 class ProcessFault:
-    """`at` seconds after the work has begun; what is stopped goes on, and what is killed and is no part of an
-    application is started again, after `seconds`. `chance` of [0, 1) chooses among several victims."""
+    """A fault `at` seconds after the work has begun.
+
+    After `seconds` a stopped victim continues, and a killed one that is not part of an application is started again.
+    `chance`, of [0, 1), chooses among several victims.
+    """
 
     at: float
     victim: str
@@ -66,9 +69,9 @@ class ProcessFault:
 def process_faults(
     seed: str, *, count: int, within: tuple[float, float], store: str = EMBEDDED, small_disk: bool = False
 ) -> Sequence[ProcessFault]:
-    """`count` faults at moments in the interval `within`, in their order.
+    """`count` faults at moments in the interval `within`, in chronological order.
 
-    `store` is the kind of the store whose processes are among the victims. `small_disk`: a disk can be filled, too.
+    `store` is the kind of the store whose processes are among the victims. With `small_disk` a disk can be filled, too.
     """
     chance = random.Random(seed)
     weights = {**_WEIGHTS, **_STORES.get(store, {}), **(_FULL if small_disk else {})}

@@ -1,7 +1,7 @@
 """A supervisor of one application: `python -m benchmarks.chaos.supervisor_process HOME APPLICATION`.
 
-As `penstock.engine.supervisor_main`, but each executor has an address of its own: Spark starts a speculative copy
-of a task only where no other attempt of it runs, and all executors of a machine would be one place.
+It works like `penstock.engine.supervisor_main`, but each executor has an address of its own: Spark starts a speculative
+copy of a task only on a host where no other attempt of it runs, and all executors of a machine would be one host.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _CROWDED = 8.0
 
 
 class SpreadBackend(LocalBackend):
-    """All of 127.0.0.0/8 is this machine."""
+    """Local backend that gives each executor an address of its own; all of 127.0.0.0/8 is this machine."""
 
     def _start_shim(self, directory: Path) -> None:
         file = directory / "private" / "plan.json"
@@ -40,5 +40,5 @@ def start(home: Home, application_id: str, log: Path) -> subprocess.Popen[bytes]
 
 if __name__ == "__main__":
     chosen = Home(Path(sys.argv[1]))
-    # More than cores are promised elsewhere: they are to meet at the tables, not to wait for each other.
+    # Cores are oversubscribed, so that the applications contend for the tables instead of waiting for cores.
     Engine(chosen, SpreadBackend(chosen)).supervise(sys.argv[2], cores_per_core=_CROWDED)

@@ -1,4 +1,4 @@
-"""A whole service at work, to be killed: `python -m benchmarks.service.engine_process HOME PORT SPARK_UI_PORT`."""
+"""A whole service, a victim for kills: `python -m benchmarks.service.engine_process HOME PORT SPARK_UI_PORT`."""
 
 from __future__ import annotations
 

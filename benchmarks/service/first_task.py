@@ -1,10 +1,10 @@
 """Time from a submission to its first task: `python -m benchmarks.service.first_task HOME`.
 
-The two arms take turns (A B A B …): `penstock run` by itself, and the same command through `penstock serve`, which runs
-beside both. A run begins when its command is started, and its first task when Spark says that it launched it. The first
-run of each arm warms it and is not counted. Times are seconds; every run, with the moment of each event on its way, is
-kept as a line of HOME/first_task.jsonl. Ends with 2 where the service takes longer: where the middle of the paired
-differences is above zero by more than their quartiles are apart.
+The two arms alternate (A B A B …): `penstock run` alone, and the same command through `penstock serve`, which runs
+during both. A run begins when its command is started; its first task begins when Spark reports its launch. The first
+run of each arm is a warm-up and does not count. Times are seconds. HOME/first_task.jsonl has a line for each run, with
+the time of each of its events. The exit code is 2 where the service takes longer: where the median of the paired
+differences exceeds zero by more than their interquartile range.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _SMALL = ("--driver-memory", "512m", "--executor-memory", "512m", "--executor-co
 
 
 def started(engine: Engine, program: Path, *, server: str | None) -> dict[str, float]:
-    """One run: seconds from the start of its command to each thing that happened."""
+    """Run the program once; returns seconds from the start of its command to each event."""
     began = time.time()
     command = [sys.executable, "-m", "penstock.cli.main", "run", "--json", *_SMALL, str(program)]
     ran = subprocess.run(command, env=environment(engine.home, server), capture_output=True, text=True, check=False)

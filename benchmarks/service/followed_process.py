@@ -24,7 +24,7 @@ _LINE = b"26/11/21 12:00:00.000 INFO TaskSetManager: Finished task 0.0 in stage 
 
 
 def content(start: int, end: int) -> bytes:
-    """Of the log: the same line over and over, so that any part of it can be told."""
+    """Bytes of the log: one line repeated, so that any range of it can be computed."""
     first = start // len(_LINE)
     lines = (end - 1) // len(_LINE) - first + 1 if end > start else 0
     return (_LINE * lines)[start - first * len(_LINE) :][: end - start]

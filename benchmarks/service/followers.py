@@ -1,8 +1,8 @@
 """Many clients follow one log as it grows: `python -m benchmarks.service.followers HOME --clients 200`.
 
-Each must get every byte: it ends with 1 where one does not, and with 2 where the service took more than 300 MB. Tells
-bytes in all, the most memory the service had, its CPU time, and how long after the application's end the last client
-(but the slow ones) had all of it.
+Each client must get every byte: the exit code is 1 where one does not, and 2 where the service took more than 300 MB.
+The result has the total of bytes, the service's peak memory and CPU time, and how long after the application's end the
+last client (except the slow ones) had the whole log.
 """
 
 from __future__ import annotations
@@ -31,7 +31,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("home", type=Path)
     parser.add_argument("--clients", type=int, default=200)
-    parser.add_argument("--slow", type=int, default=20, help="so many of them read slower than it grows")
+    parser.add_argument(
+        "--slow", type=int, default=20, help="number of clients that read more slowly than the log grows"
+    )
     chosen = parser.parse_args()
     home = Home(chosen.home.absolute())
     home.create()
@@ -45,7 +47,7 @@ def _measured(home: Home, address: str, pid: int, clients: int, slow: int) -> di
     idle = _memory(pid, "VmRSS")
     connection = connect(address)
     spec = specification(home, 0)
-    # Straight into the records: over HTTP only files in a lake are taken.
+    # Enqueued without HTTP, where only files in a lake are accepted.
     application = Followed(home).enqueue(spec).id
     token = str(connection._client.headers["Authorization"])
     progress(f"{clients} clients follow a log that grows for {SECONDS:g} s, {slow} of them slowly")
@@ -62,13 +64,13 @@ def _measured(home: Home, address: str, pid: int, clients: int, slow: int) -> di
         "memory_before_mib": idle >> 20,
         "memory_most_mib": most >> 20,
         "cpu_seconds": _cpu_seconds(pid),
-        "broken": [f"{lacking} clients did not get the log as it is"] if lacking else [],
+        "broken": [f"{lacking} clients did not get the exact log"] if lacking else [],
         "missed": [f"the service had {most >> 20} MiB"] if most > _MOST_MEMORY else [],
     }
 
 
 async def _follow_all(address: str, token: str, application: str, clients: int, slow: int) -> tuple[float, int]:
-    """When the last client that is not slow had all of it, and how many did not get every byte."""
+    """Return when the last client that is not slow had the whole log, and how many clients did not get every byte."""
     limits = httpx.Limits(max_connections=None)
     async with httpx.AsyncClient(
         base_url=address, headers={"Authorization": token}, timeout=_TIMEOUT, limits=limits, trust_env=False

@@ -1,4 +1,4 @@
-"""The command line of what is measured over many made-up applications."""
+"""The command line of loads over many generated applications."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from penstock.home import Home
 
 
 def measured(load: str, about: str | None, run: Callable[[Home, int], Mapping[str, Any]]) -> int:
-    """Run it in the home and with as many as asked for; the exit code, see `told`."""
+    """Run the load with the home and the number of applications of the command line; returns the exit code."""
     options = argparse.ArgumentParser(description=about)
     options.add_argument("home", type=Path)
     options.add_argument("--applications", type=int, default=10_000)

@@ -1,8 +1,8 @@
-"""Time until the history server lists: `python -m benchmarks.service.history_of_many HOME --applications 10000`.
+"""Listing times of the history server: `python -m benchmarks.service.history_of_many HOME --applications 10000`.
 
-The event logs are made up and short: what is measured is finding and listing them in the lake, which comes before any
-page, once without and once with what the server has kept from before. Times are seconds. Give it a home of its own: the
-logs stay in its lake, and are there for the next time.
+The event logs are generated and short: the program measures how the server finds and lists them in the lake, which
+precedes any page, once without and once with the server's store of an earlier run. Times are seconds. Give it a home of
+its own: the logs stay in its lake for the next run.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _LOOK_SECONDS = 3.0
 
 
 def event_log(number: int) -> bytes:
-    """Of an application that did nothing for a second."""
+    """Event log of an application that did nothing for a second."""
     at = _BEGAN_MS + number * 1000
     events: list[dict[str, Any]] = [
         {"Event": "SparkListenerLogStart", "Spark Version": pyspark.__version__},
@@ -55,12 +55,12 @@ def event_log(number: int) -> bytes:
         },
         {"Event": "SparkListenerApplicationEnd", "Timestamp": at + 1000},
     ]
-    # Without spaces: the server looks for what it lists by how the line begins.
+    # Without spaces: the server recognizes the events that it lists by the beginnings of their lines.
     return "".join(json.dumps(event, separators=(",", ":")) + "\n" for event in events).encode()
 
 
 def fill(engine: Engine, count: int) -> None:
-    """What a run before has put there is not put again."""
+    """Add the event logs that the lake does not hold yet."""
     store = engine.store(None)
     there = {found.key for found in store.list(EVENT_LOGS)}
     names = {number: f"{EVENT_LOGS}app-load-{number}~made-up" for number in range(count)}
@@ -72,8 +72,11 @@ def fill(engine: Engine, count: int) -> None:
 
 
 def shown(home: Home, history: HistoryServers, lake: str, count: int) -> Iterator[tuple[str, float]]:
-    """What was seen when, from the start: the server listening, a first application, all of them; then how long pages
-    take (one application, fifty, all of them, Spark's own page of the list) and the most memory it had, in MiB."""
+    """Yield the measurements of one start of the server, each with its name.
+
+    First come the seconds until the server listens, lists a first application, and lists all of them; then the seconds
+    that pages take (one application, fifty, all of them, Spark's own page of the list); then its peak memory in MiB.
+    """
     began = time.perf_counter()
     host, port = history.look(lake)
     yield "listening", time.perf_counter() - began
@@ -82,7 +85,7 @@ def shown(home: Home, history: HistoryServers, lake: str, count: int) -> Iterato
     while listed < count:
         if time.perf_counter() - began > _PATIENCE_SECONDS:
             raise TimeoutError(f"{listed} of {count} listed")
-        # Not often: a list of thousands costs the server as much as reading a few of them.
+        # Polled rarely: a list of thousands costs the server as much as reading a few logs.
         time.sleep(_LOOK_SECONDS if first else 0.2)
         listed = len(httpx.get(address, timeout=120).json())
         progress(f"{listed} of {count} are listed")

@@ -1,14 +1,14 @@
-"""Measures applications on Kubernetes: `python -m benchmarks.service.on_kubernetes HOME --cluster FILE --host ADDRESS`.
+"""Measure applications on Kubernetes: `python -m benchmarks.service.on_kubernetes HOME --cluster FILE --host ADDRESS`.
 
 `--cluster` is a cluster file (`penstock cluster example`), `--host` an address of this machine that pods reach. Parts:
 
-- `first`: from the start of `penstock run` to its first task, `--rounds` times after one that warms the nodes;
-- `queue`: `--applications` submissions to a service at once, under a ResourceQuota that has room for two: all end as
-  they should, none is lost or doubled, and no more than two have pods at any moment;
-- `tpcds`: the 104 queries at `--scale`, on one executor of two cores, and every answer checked.
+- `first`: from the start of `penstock run` to its first task, `--rounds` times after one that warms up the nodes;
+- `queue`: `--applications` submissions to a service at once, under a ResourceQuota that has room for two: all end in
+  the right state, none is lost or doubled, and no more than two have pods at any moment;
+- `tpcds`: the 104 queries at `--scale`, on one executor of two cores, with every answer checked.
 
-At last: what is in the namespace that was not there before. Ends with 1 where a claim does not hold. What pods that are
-killed cost is shown by tests/kubernetes/test_kubernetes_applications.py.
+At the end the program lists the objects that were added to the namespace. The exit code is 1 where a claim does not
+hold. tests/kubernetes/test_kubernetes_applications.py shows the cost of killed pods.
 """
 
 from __future__ import annotations
@@ -127,18 +127,18 @@ def tpcds(home: Home, scale: float) -> dict[str, Any]:
     command = [sys.executable, "-m", "penstock.cli.main", "lab", "tpcds", "--scale", str(scale), *size]
     began = time.monotonic()
     ran = subprocess.run(command, env=environment(home), stdout=sys.stderr, check=False)
-    told_by_exit = {0: "every answer is right", 9: "an answer differs"}.get(ran.returncode, "a query failed")
+    verdict = {0: "every answer is right", 9: "an answer differs"}.get(ran.returncode, "a query failed")
     return {
         "scale": scale,
         "seconds, data and checks included": round(time.monotonic() - began, 1),
-        "answers": told_by_exit,
-        "broken": [f"TPC-DS: {told_by_exit}"] if ran.returncode else [],
+        "answers": verdict,
+        "broken": [f"TPC-DS: {verdict}"] if ran.returncode else [],
     }
 
 
 @contextlib.contextmanager
 def quota_of(api: Api, target: Target, applications: int) -> Iterator[None]:
-    """Room for so many of one driver and one executor."""
+    """Set a ResourceQuota with room for `applications`, each of one driver and one executor."""
     each = sum(pod(_SIZE, target).requests["memory"] for pod in (resources.driver_demand, resources.executor_demand))
     path = f"/api/v1/namespaces/{target.namespace}/resourcequotas"
     body = {
@@ -147,7 +147,7 @@ def quota_of(api: Api, target: Target, applications: int) -> Iterator[None]:
         "metadata": {"name": _QUOTA},
         "spec": {"hard": {"requests.memory": str(round(applications * each))}},
     }
-    # One may be left of a run that was killed.
+    # A killed run may have left its quota.
     api.delete(f"{path}/{_QUOTA}")
     api.create(path, body)
     try:
@@ -157,7 +157,7 @@ def quota_of(api: Api, target: Target, applications: int) -> Iterator[None]:
 
 
 def objects(api: Api, target: Target) -> set[str]:
-    """All that is in the namespace and that somebody made on purpose."""
+    """Objects of the namespace, of the kinds that users and applications create."""
     found = set()
     for kind in _KINDS:
         group, _, plural = kind.rpartition("/")
@@ -167,7 +167,7 @@ def objects(api: Api, target: Target) -> set[str]:
 
 
 def left(api: Api, target: Target, before: set[str]) -> list[str]:
-    """What is there beyond `before`, once Kubernetes has had time to take away what pods owned."""
+    """Objects that are not in `before`, once Kubernetes has had time to collect the dependents of pods."""
     wait_until(lambda: objects(api, target) <= before, _CLEARED_SECONDS, pause_seconds=1.0)
     return sorted(objects(api, target) - before)
 
@@ -205,7 +205,7 @@ if __name__ == "__main__":
     options.add_argument("--scale", type=float, default=0.1)
     options.add_argument("--rounds", type=int, default=5)
     options.add_argument("--applications", type=int, default=100)
-    options.add_argument("--patience", type=float, default=1800.0, help="seconds for the queue to be empty")
+    options.add_argument("--patience", type=float, default=1800.0, help="seconds until the queue has to be empty")
     asked = options.parse_args()
     asked.cluster = asked.cluster.absolute()
     place = Home(asked.home.absolute())

@@ -1,7 +1,7 @@
 """Outcomes of a load's applications, as outsiders observed them, and the claims they break. Pure.
 
-Three outsiders are asked: the application's own program, which reports its first and its last line; a client that
-follows the service; and the record that is left when all is over.
+There are three outsiders: the application's own program, which reports its first and its last line; a client that
+follows the service; and the record that is left at the end.
 """
 
 from __future__ import annotations
@@ -43,8 +43,11 @@ class StateAt:
 
 @dataclass(frozen=True)
 class Outcome:
-    """Observations of one application. `exit_code`, `attempts`, `reason` (a code) and `recorded` (every change of
-    state) come from its record, `observed` from the client."""
+    """Observations of one application.
+
+    `exit_code`, `attempts`, `reason` (a code) and `recorded` (every change of state) come from its record, `observed`
+    from the client.
+    """
 
     name: str
     kind: str
@@ -61,8 +64,10 @@ class Outcome:
 
 
 def kind_of(number: int) -> str:
-    """Kind of the application of that number: of every hundred 84 finish, ten fail by themselves, five are stopped and
-    one takes too long."""
+    """Kind of the application with this number.
+
+    Of every hundred 84 finish, ten fail by themselves, five are stopped and one takes too long.
+    """
     if number % 100 == 50:
         return TAKES_TOO_LONG
     return {3: FAILS, 13: FAILS, 17: IS_STOPPED}.get(number % 20, FINISHES)
@@ -90,8 +95,10 @@ def violations(outcome: Outcome) -> list[str]:
 
 
 def state_lags(outcome: Outcome) -> list[float]:
-    """Seconds from the record of each state to its first observation. Empty for an application of several attempts,
-    since a client cannot tell their states apart."""
+    """Seconds from the record of each state to its first observation.
+
+    Empty for an application of several attempts, since a client cannot distinguish their states.
+    """
     if outcome.attempts > 1:
         return []
     entered = {change.state: change.at for change in reversed(outcome.recorded)}
@@ -100,8 +107,10 @@ def state_lags(outcome: Outcome) -> list[float]:
 
 
 def completion_lag(outcome: Outcome) -> float | None:
-    """Seconds from the program's last line to the first observation of the final state; the cluster is stopped and the
-    logs are collected meanwhile. None for an application that was ended from outside."""
+    """Seconds from the program's last line to the first observation of the final state.
+
+    The cluster is stopped and the logs are collected meanwhile. None for an application that was ended from outside.
+    """
     if outcome.kind not in (FINISHES, FAILS):
         return None
     ended = [run.ended for run in outcome.runs if run.ended is not None]

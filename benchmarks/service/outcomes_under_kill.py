@@ -124,8 +124,11 @@ class _ReportHandler(BaseHTTPRequestHandler):
 
 
 class Follower:
-    """Client that follows the service as the console does: it reads the stream of changes and lists all applications
-    each time it connects. It requests the stop of applications that are to be stopped, until the service accepts it."""
+    """Client that follows the service as the console does.
+
+    It reads the stream of changes and lists all applications each time it connects. It requests the stop of the
+    applications that are to be stopped, until the service accepts it.
+    """
 
     def __init__(self, url: str, token: str, kinds: Mapping[str, str]) -> None:
         headers = {"Authorization": f"Bearer {token}"}
@@ -201,8 +204,10 @@ def kill_supervisor(home: Home, chance: random.Random) -> bool:
 
 
 def supervisors(home: Home) -> list[int]:
-    """Ids of the processes that each supervise one application. The process that forks them is not one: it reads its
-    orders from a pipe."""
+    """Ids of the processes that each supervise one application.
+
+    The prefork server that forks them is not among them: it reads its commands from a pipe.
+    """
     found = []
     for process in Path("/proc").iterdir():
         with contextlib.suppress(OSError):
@@ -254,7 +259,7 @@ def wait_for_all(follower: Follower, count: int) -> None:
 
 
 def run(home: Home, given: argparse.Namespace, victims: Victims) -> dict[str, Any]:
-    """Submit, kill and judge. `victims` are those beside the service itself."""
+    """Submit applications, kill the service and the other `victims` meanwhile, and check the outcomes."""
     kinds = {f"load-{number}": outcomes.kind_of(number) for number in range(given.submissions)}
     engine, token = Engine(home), token_of_its_own(home)
     engine.queues.put(Instance(_QUEUE, quota=Quota(running=given.running)))
@@ -384,8 +389,8 @@ def main() -> int:
     options.add_argument("home", type=Path)
     options.add_argument("--submissions", type=int, default=1000)
     options.add_argument("--kills", type=int, default=20)
-    options.add_argument("--running", type=int, default=4, help="applications at once, where there is room for them")
-    options.add_argument("--seed", default="1", help="decides about the order and the moments of the kills")
+    options.add_argument("--running", type=int, default=4, help="limit of the applications that run at once")
+    options.add_argument("--seed", default="1", help="seed of the order and the times of the kills")
     options.add_argument("--seconds-between-kills", type=float, nargs=2, default=(40, 180), metavar=("LEAST", "MOST"))
     options.add_argument("--cluster", type=Path, help="a cluster file: the applications run on Kubernetes")
     options.add_argument("--host", default="127.0.0.1", help="an address of this machine that applications reach")

@@ -1,8 +1,8 @@
-"""How long any page of a long list takes: `python -m benchmarks.service.pages_of_many HOME --applications 10000`.
+"""Response times of the pages of a long list: `python -m benchmarks.service.pages_of_many HOME --applications 10000`.
 
 The applications are copies of one, spread over a year, ten instances, three states and a hundred names and tags. The
-usual order is walked from the first page to the last and back, every other and every filter for some pages. Ends with 2
-where a page took longer than 100 ms.
+default order is read from the first page to the last and back, every other order and every filter for some pages. The
+exit code is 2 where a page took longer than 100 ms.
 """
 
 from __future__ import annotations
@@ -60,7 +60,10 @@ def queries(engine: Engine) -> Iterator[tuple[str, Query]]:
 
 
 def walk(engine: Engine, query: Query, *, pages: int) -> tuple[list[float], int]:
-    """Milliseconds of each page there and back, that many at most, and how many applications were on them."""
+    """Read up to `pages` pages forward and all of them back.
+
+    Returns the milliseconds of each page, and the number of applications on the pages forward.
+    """
     took, seen = [], 0
 
     def page(of: Query) -> Page:

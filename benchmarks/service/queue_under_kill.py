@@ -2,11 +2,10 @@
 
     python -m benchmarks.service.queue_under_kill HOME --submissions 1000 --kills 10
 
-Everything is real but Spark (`tests/support/fake_engine.py`): it is `penstock serve` that is killed, with its
-dispatcher, and it is HTTP that submissions come by, each sent until it is answered and then once more, with the same
-idempotency key. So there are twice as many requests as submissions, and both rates are told. Ends with 1 where a claim
-is broken, and with 2 where no more than the aims were missed: 50 submissions a second, 99 of 100 answered within 200
-ms.
+Everything is real but Spark (`tests/support/fake_engine.py`): the kills hit `penstock serve` with its dispatcher, and
+submissions come over HTTP, each sent until it is answered and then once more, with the same idempotency key. So there
+are twice as many requests as submissions, and the result has both rates. The exit code is 1 where a claim is broken,
+and 2 where only a target was missed: 50 submissions a second, 99 of 100 answered within 200 ms.
 """
 
 from __future__ import annotations
@@ -35,11 +34,11 @@ _PATIENCE_SECONDS = 60.0
 _LEAST_PER_SECOND, _MOST_P99_MS = 50.0, 200.0
 _TENTH = 10
 _AT_THE_SAME_TIME = timedelta(milliseconds=250)
-"""Two submissions so near to each other have no order: each takes a while to be recorded."""
+"""Submissions that are nearer to each other have no order, since recording one takes time."""
 
 
 def wait_for_all(engine: Engine, instance: str, count: int) -> None:
-    """Until that many have ended; gives up when none has for a minute."""
+    """Wait until `count` applications have ended; exit when none has ended for a minute."""
     ended, since = 0, time.monotonic()
     while ended < count:
         time.sleep(0.2)
@@ -54,7 +53,7 @@ def wait_for_all(engine: Engine, instance: str, count: int) -> None:
 
 
 def broken(applications: Sequence[Application], launched: Sequence[str], count: int) -> list[str]:
-    """What of the claims does not hold, in words."""
+    """Sentences on each claim that does not hold."""
     found = []
     if len(applications) != count:
         found.append(f"{count} were submitted, {len(applications)} are recorded")
@@ -83,7 +82,7 @@ def quantile(values: Sequence[float], share: float) -> float:
 
 
 def rates(ended: Sequence[float], began: float) -> list[float]:
-    """How many a second, for each tenth of them in the order they were done."""
+    """Rates per second for each tenth of the submissions, in the order of their ends."""
     marks = [began, *sorted(ended)]
     steps = [round(len(ended) * part / _TENTH) for part in range(_TENTH + 1)]
     return [(last - first) / (marks[last] - marks[first]) for first, last in pairwise(steps) if last > first]

@@ -1,4 +1,4 @@
-"""How every load here tells what it does and what came of it: progress on standard error, the result as JSON."""
+"""Reporting of all loads: progress on standard error, the result as JSON."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def progress(what: str) -> None:
 
 
 def spread(values: Sequence[float], digits: int = 3) -> dict[str, float]:
-    """Of at least one value."""
+    """Least, quartiles and greatest of the values, of which there is at least one."""
     ordered = sorted(values)
     low, middle, high = statistics.quantiles(ordered, n=4, method="inclusive") if len(ordered) > 1 else ordered * 3
     known = {"least": ordered[0], "quarter": low, "median": middle, "three quarters": high, "most": ordered[-1]}
@@ -30,15 +30,17 @@ def spread(values: Sequence[float], digits: int = 3) -> dict[str, float]:
 
 
 def missed(result: Mapping[str, Any], *, least: Mapping[str, float], most: Mapping[str, float]) -> list[str]:
-    """Which of the aims for the result's figures were not reached, in words."""
+    """Sentences on each target that the result's figures miss."""
     below = [f"{name} is {result[name]:g}, not {aim:g} or more" for name, aim in least.items() if result[name] < aim]
     above = [f"{name} is {result[name]:g}, not {aim:g} or less" for name, aim in most.items() if result[name] > aim]
     return below + above
 
 
 def told(home: Home, load: str, result: Mapping[str, Any]) -> int:
-    """Print the result, and keep it as HOME/LOAD.json; returns the exit code: 1 where a claim is `broken`, 2 where no
-    more than an aim was `missed`."""
+    """Print the result, write it to HOME/LOAD.json, and return the exit code.
+
+    The exit code is 1 where a claim is `broken`, 2 where only a target was `missed`.
+    """
     whole = {
         "load": load,
         "arguments": sys.argv[1:],

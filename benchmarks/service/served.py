@@ -1,4 +1,4 @@
-"""A service as a process of its own, which may be killed and started again."""
+"""A service as a child process, which may be killed and started again."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ _END_SECONDS = 60.0
 
 
 class Service:
-    """`penstock serve`, or the module `instead` with HOME, its port and that of Spark's pages as arguments.
+    """`penstock serve`, or the module `instead` with HOME, its port and the port of Spark's pages as arguments.
 
-    It listens on two free ports, and keeps them when it is started again. Its errors are in HOME/service.log.
+    It listens on two free ports, and keeps them over restarts. Its errors are in HOME/service.log.
     """
 
     def __init__(self, home: Home, *, instead: str | None = None) -> None:
@@ -49,7 +49,7 @@ class Service:
 
     def until_ready(self) -> None:
         if not wait_until(lambda: is_ready(self.url), _PATIENCE_SECONDS, pause_seconds=0.1):
-            raise SystemExit("the service does not start")
+            raise SystemExit(f"the service was not ready after {_PATIENCE_SECONDS:g} s")
 
     def kill(self) -> bool:
         """Kill it and start it again at once, as a Deployment would do it."""
@@ -72,8 +72,11 @@ class Service:
 
 
 class Killer:
-    """A thread that kills the victims in turn, at random moments, while there is work. Each victim is a way to kill one
-    of its kind: False where there is none at the moment, and it is tried again later."""
+    """A thread that kills the victims at random moments while the block runs.
+
+    The kinds of victims come equally often and in random order. Each victim is a function that kills one process of its
+    kind, or returns False where none is running at the moment; it is then called again.
+    """
 
     def __init__(
         self,
@@ -112,7 +115,7 @@ class Killer:
 
 
 def token_of_its_own(home: Home) -> str:
-    """Not the first one, which is made only where there is none: others may use the same records."""
+    """Create a token for the load: the first token is made only where there is none, and loads may share records."""
     _, text = TokenStore(Database(home).engine()).create("load", {EVERY_INSTANCE: Scope.SUBMIT})
     return text
 

@@ -1,4 +1,4 @@
-"""A careful client: it sends a submission until it has an answer, always with the same idempotency key."""
+"""A client that sends each submission until it has an answer, always with the same idempotency key."""
 
 from __future__ import annotations
 
@@ -17,8 +17,12 @@ _PAUSE_SECONDS = 0.05
 
 @dataclass(frozen=True)
 class Submitted:
-    """`answered` are the seconds from the first byte of the request that was answered to the last of its answer;
-    `took` those from the first request, with all that nobody answered. `at` is when, by `time.perf_counter`."""
+    """An answered submission.
+
+    `answered` is the time in seconds from the first byte of the answered request to the last byte of its answer, `took`
+    the time since the first request, including those without an answer. `at` is the time of the answer by
+    `time.perf_counter`.
+    """
 
     id: str
     answered: float
@@ -36,7 +40,7 @@ class Submitters:
         self._own = threading.local()
 
     def submit(self, bodies: Sequence[dict[str, Any]]) -> list[tuple[Submitted, Submitted]]:
-        """Each twice, one after the other, as a client does that has missed the first answer."""
+        """Submit each body twice in sequence, as a client does that has lost the first answer."""
 
         def twice(pair: tuple[int, dict[str, Any]]) -> tuple[Submitted, Submitted]:
             number, body = pair
@@ -53,10 +57,10 @@ class Submitters:
                 ended = time.perf_counter()
                 return Submitted(found, ended - began, ended - first, ended)
             time.sleep(_PAUSE_SECONDS)
-        raise SystemExit(f"nobody has answered {key} for {_PATIENCE_SECONDS:g} s")
+        raise SystemExit(f"{key} had no answer for {_PATIENCE_SECONDS:g} s")
 
     def _tried(self, key: str, body: dict[str, Any]) -> str | None:
-        """None where nobody answered, or the service said that it cannot now."""
+        """Send one request; None where it has no answer, or the status is 500 or 503."""
         connection = self._connection()
         try:
             headers = {
