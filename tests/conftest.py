@@ -1,4 +1,4 @@
-"""What all tests share."""
+"""Fixtures and hooks that all tests share."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ from tests.support.service_process import Served, serving
 
 pytest_plugins = ["tests.support.leaks"]
 
-# A busy machine is no defect: a test that takes 300 ms once says nothing about the code.
+# A busy machine is no defect: a single test run of 300 ms says nothing about the code.
 settings.register_profile("penstock", deadline=None)
 settings.load_profile("penstock")
 
 
 ROOT = Path(__file__).parent
 PRIVILEGE = "needs a privilege: "
-"""How the reason of a skip begins that is no failure in CI: this user or machine may not do what the test does."""
+"""The prefix of a skip reason that CI accepts: this user or machine lacks a privilege that the test needs."""
 
 
 LONGEST_FIRST = ("kubernetes", "chaos", "stores", "lab", "system", "browser", "integration", "unit")
-"""The order in which folders run: with several workers the last to end should have a short test in hand."""
+"""The order in which folders run: with several workers, the last worker to end should be running a short test."""
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
@@ -57,7 +57,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """In CI a skip is a failure, unless a privilege is missing: what a target needs, the target installs."""
+    """Turn a skip in CI into a failure unless a privilege is missing: a target installs its own requirements."""
     report = yield
     if report.skipped and os.environ.get("CI") and not hasattr(report, "wasxfail"):
         assert isinstance(report.longrepr, tuple)
@@ -70,14 +70,14 @@ def pytest_runtest_makereport(
 
 @pytest.fixture(scope="session")
 def class_archives(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The directory of class-data archives that homes of tests share; kept between runs, in pytest's cache."""
+    """The directory of class-data archives that test homes share, kept between runs in pytest's cache."""
     cache = getattr(request.config, "cache", None)
     return tmp_path_factory.mktemp("archives") / "classes" if cache is None else cache.mkdir("java") / "classes"
 
 
 @pytest.fixture(scope="session")
 def database_template(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> DatabaseTemplate:
-    """Databases to copy, made once for all workers of a run."""
+    """Database templates, made once for all workers of a run."""
     base = tmp_path_factory.getbasetemp()
     return DatabaseTemplate((base if worker_id == "master" else base.parent) / "database-templates")
 
@@ -86,7 +86,7 @@ def database_template(tmp_path_factory: pytest.TempPathFactory, worker_id: str) 
 def shared_home(
     tmp_path_factory: pytest.TempPathFactory, class_archives: Path, database_template: DatabaseTemplate
 ) -> Iterator[Home]:
-    """A home with the embedded lake and database up, one for the whole session: starting them is most of a test.
+    """A home with the embedded lake and database up, one per session: starting them takes most of a test's time.
 
     Its path has a space and a letter outside ASCII, as any user's may.
     """
@@ -101,20 +101,20 @@ def shared_home(
     installation.catalog_up()
     yield home
     list(installation.down())
-    # The rest of the home is pytest's to remove; what is in memory is not below it.
+    # pytest removes the rest of the home; files in shared memory are outside it.
     machine.remove_tiers(machine.page_cache(home))
 
 
 @pytest.fixture(scope="session")
 def records_home(tmp_path_factory: pytest.TempPathFactory, database_template: DatabaseTemplate) -> Iterator[Home]:
-    """A home with nothing but the embedded database up: seconds where `shared_home` takes many."""
+    """A home with only the embedded database up, which starts much faster than `shared_home`."""
     from penstock.engine.installation import Installation
 
     home = Home(tmp_path_factory.mktemp("records"))
     database_template.copy_to(home)
     Database(home).up()
     yield home
-    # What is submitted in it starts the lake, too.
+    # A submission in this home starts the lake, too.
     list(Installation(home).down())
 
 
@@ -127,13 +127,13 @@ def database(records_home: Home) -> Iterator[sa.Engine]:
 
 @pytest.fixture
 def reader(database: sa.Engine, records: ApplicationRepository) -> ApplicationReader:
-    """Of the applications in `records`."""
+    """A reader of the applications in `records`."""
     return ApplicationReader(database, records.owner)
 
 
 @pytest.fixture
 def records(database: sa.Engine) -> Iterator[ApplicationRepository]:
-    """Of an engine of its own, which nobody else's applications belong to."""
+    """The repository of a separate engine, which owns no other test's applications."""
     owner = f"test:{uuid.uuid4()}"
     yield ApplicationRepository(database, owner)
     with database.begin() as connection:
@@ -152,21 +152,23 @@ def served(shared_home: Home) -> Iterator[Served]:
 
 @pytest.fixture(scope="session")
 def python_with(request: pytest.FixtureRequest) -> Callable[..., Path]:
-    """`python_with(module, *pip_install)`: the Python of an environment of its own in which `module` can be imported,
-    made by these arguments of `pip install` one after the other. Made once and kept in pytest's cache; the test is
-    skipped where it cannot be made."""
+    """`python_with(module, *pip_install)`: the Python of a virtual environment in which `module` can be imported.
+
+    The arguments are those of `pip install`, run one after the other. The environment is made once and kept in pytest's
+    cache; the test is skipped where it cannot be made.
+    """
 
     def made(module: str, *installs: list[str]) -> Path:
         cache = request.config.cache
         assert cache is not None
         directory = Path(cache.mkdir(f"python-with-{module}"))
         python = directory / "bin" / "python"
-        # Another worker, or another run, may be making the same one.
+        # Another worker, or another run, may be making the same environment.
         with (directory.parent / f"{directory.name}.lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             if not _imports(python, module):
                 subprocess.run([sys.executable, "-m", "venv", "--clear", directory], check=True)
-                # Python compiles what is imported; to compile all of pandas takes longer than to install it.
+                # Python compiles modules on import; compiling all of pandas takes longer than installing it.
                 pip = [python, "-m", "pip", "install", "--quiet", "--no-compile", "--disable-pip-version-check"]
                 for install in installs:
                     ran = subprocess.run([*pip, *install], check=False, capture_output=True, text=True)

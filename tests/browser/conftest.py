@@ -1,4 +1,4 @@
-"""A browser, a made-up service, and the console opened in it."""
+"""Fixtures of a browser, a fake service, and the console opened in it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def service() -> Iterator[FakeService]:
 
 @pytest.fixture
 def page(browser: Browser, service: FakeService) -> Iterator[Page]:
-    """Signed in, with all applications shown, and listening."""
+    """Return the console signed in, with all applications shown and the event stream open."""
     opened = browser.open(f"{service.url}#token={TOKEN}")
     opened.until("document.querySelectorAll('.applications tbody tr').length > 5")
     opened.until("document.querySelector('.link-state.on') !== null")

@@ -1,4 +1,4 @@
-"""What people do in the console, done in a real browser over a service whose answers are made up."""
+"""Users' tasks in the console, in a real browser over a service with canned answers."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def test_a_token_is_asked_for_and_a_wrong_one_is_told(browser: Browser, service:
     page.write(TOKEN)
     page.press("Enter")
     page.until("document.querySelectorAll('.applications tbody tr').length > 5")
-    # What outlives the tab is a digest.
+    # Only a digest outlives the tab.
     assert TOKEN not in page.evaluate("JSON.stringify(localStorage)")
     page.close()
 
@@ -157,7 +157,7 @@ def test_a_log_is_shown_from_its_end_searched_and_marked(page: Page) -> None:
 def test_following_a_log_that_is_not_utf_8_repeats_and_skips_nothing_after_a_break(
     page: Page, service: FakeService
 ) -> None:
-    """The break is in the middle of a character, too."""
+    """The break also falls in the middle of a character."""
     whole = b"first \xff\xfe line\nsecond \xe2\x82\xac line\nthird line\n"
     broken_at = whole.index(b"\x82")
     starts: list[int] = []

@@ -1,4 +1,4 @@
-"""Every place of the console: drawn, readable, usable by all, and closed to what is not its own."""
+"""Every view of the console is drawn, readable and accessible, and loads nothing from elsewhere."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every kind of page draws itself in a real browser: without a network, in light and dark, on a phone and on paper."""
+"""Every kind of report renders in a real browser: without a network, in light and dark, on a phone and on paper."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 from _pytest.mark.structures import ParameterSet
+from tests.unit.lab.test_reports import run as tpcds_run
+from tests.unit.lab.test_reports import starts_run
 
 from penstock import prices as pricefile
 from penstock.lab.analysis import cost
@@ -17,8 +19,6 @@ from penstock.lab.report import cost as price_report
 from penstock.lab.report import report as make
 from tests.support.browser import Browser, Page
 from tests.unit.lab import lab_runs, store_runs
-from tests.unit.lab.test_reports import run as tpcds_run
-from tests.unit.lab.test_reports import starts_run
 
 PAGES: dict[str, Callable[[], list[Run]]] = {
     "queries": lambda: [tpcds_run()],
@@ -43,7 +43,7 @@ PAGES: dict[str, Callable[[], list[Run]]] = {
 
 
 def prices() -> str:
-    """The page of `penstock lab price`, which needs more than runs."""
+    """Return the page of `penstock lab price`, which needs more than runs."""
     runs = PAGES["sizes"]()
     asked = price_report.PriceOptions(
         pricefile.read_prices(), [cost.parse_protection("3x"), cost.parse_protection("4+2")], 1e15
@@ -71,7 +71,7 @@ BEYOND_THE_EDGE = """(() => {
 
 
 def _parameter(name: str) -> ParameterSet:
-    """A report to draw. The tests of one share its pages, so one worker runs them all; other reports are for others."""
+    """A report to render. Tests of one report share its pages, so one worker runs them; reports spread over workers."""
     identity = name.replace(" ", "-")
     return pytest.param(name, id=identity, marks=pytest.mark.xdist_group(f"report-{identity}"))
 
@@ -93,7 +93,7 @@ def light(browser: Browser, report: Path) -> Iterator[Page]:
 
 @pytest.fixture
 def phone(light: Page) -> Iterator[Page]:
-    """The page on a small screen for the time of a test."""
+    """Resize the page to a small screen for the duration of a test."""
     light.resize(390, 844)
     yield light
     light.resize(1200, 900)
@@ -118,12 +118,14 @@ def test_a_page_draws_all_its_plots_and_asks_for_nothing_but_itself(light: Page,
 def test_every_plot_is_told_in_words_to_those_who_cannot_see_it(light: Page) -> None:
     light.call("Accessibility.enable")
     nodes = light.call("Accessibility.getFullAXTree")["nodes"]
-    told = [node["name"]["value"] for node in nodes if node.get("role", {}).get("value") in ("img", "image")]
-    assert len([text for text in told if len(text) > 10]) >= light.evaluate("document.querySelectorAll('.plot').length")
+    labels = [node["name"]["value"] for node in nodes if node.get("role", {}).get("value") in ("img", "image")]
+    assert len([text for text in labels if len(text) > 10]) >= light.evaluate(
+        "document.querySelectorAll('.plot').length"
+    )
 
 
 def test_a_phone_scrolls_a_page_in_one_direction_only(phone: Page) -> None:
-    # Plotly draws a plot anew a while after its place has another size.
+    # Plotly redraws a plot some time after its container was resized.
     phone.until("document.documentElement.scrollWidth <= 390")
     assert phone.evaluate(UNSEEN_PLOTS) == []
 
@@ -158,7 +160,7 @@ def test_a_table_that_is_wider_than_a_phone_is_scrolled_by_keyboard_too(browser:
 
 
 def colours(page: Page) -> tuple[str, str]:
-    """(paper, ink), after checking that what plots draw has a colour of the style sheet, too."""
+    """Return (paper, ink), after checking that plots also use the style sheet's colours."""
     drawn = page.evaluate("[...document.querySelectorAll('svg text')].map((text) => getComputedStyle(text).fill)")
     assert "rgb(0, 0, 0)" not in drawn, "a colour of the style sheet did not arrive"
     paper = page.evaluate("getComputedStyle(document.documentElement).backgroundColor")
@@ -166,7 +168,7 @@ def colours(page: Page) -> tuple[str, str]:
 
 
 def _drawing(pdf: bytes) -> bytes:
-    """The drawing instructions of a PDF: its deflated streams but the fonts, which Chromium deflates as well."""
+    """Return the drawing instructions of a PDF: its deflated streams without the fonts, which Chromium deflates too."""
     streams = re.findall(rb"stream\r?\n(.*?)endstream", pdf, re.DOTALL)
     found = [zlib.decompress(stream) for stream in streams if stream.startswith(b"x\x9c")]
     assert any(b" rg" in instructions for instructions in found), "no instruction was found"
@@ -174,7 +176,7 @@ def _drawing(pdf: bytes) -> bytes:
 
 
 def _fill(colour: str) -> bytes:
-    """`rgb(16, 23, 30)` as a PDF says it: `.0627 .0902 .1176 rg`."""
+    """Return `rgb(16, 23, 30)` in PDF syntax: `.0627 .0902 .1176 rg`."""
     shares = [
         f"{int(value) / 255:.4f}".lstrip("0").rstrip("0").rstrip(".") or "0" for value in re.findall(r"\d+", colour)
     ]

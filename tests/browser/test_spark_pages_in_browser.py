@@ -1,6 +1,6 @@
-"""A page of a malicious driver, opened through the service in a real browser: it has its own data, and nothing else.
+"""A page of a malicious driver, opened through the service in a real browser, can read its own data only.
 
-It is opened in the console's own tab, where somebody is signed in: a page of the console's origin has the token there.
+The page is opened in the console's tab of a signed-in user, where a page of the console's origin could read the token.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ const attempts = {
   token: async () => sessionStorage.getItem("penstock.token") ?? "refused",
   last_token: async () => localStorage.getItem("penstock.last-token") ?? "refused",
   elsewhere: () => tried(fetch("OUT/fetched", {mode: "no-cors"})),
-  told: async () => navigator.sendBeacon("OUT/beacon") ? "maybe" : "refused",
+  beacon: async () => navigator.sendBeacon("OUT/beacon") ? "maybe" : "refused",
   window: async () => window.open("/") === null ? "refused" : "done",
   worker: () => tried(navigator.serviceWorker.register("worker.js")),
   cookies: async () => document.cookie,
@@ -57,12 +57,12 @@ const attempts = {
 
 
 class Handler(BaseHTTPRequestHandler):
-    """Answers as a driver that wants to know more, or as the place elsewhere that it would tell; `asked` are paths."""
+    """Answer as a curious driver, or as the outside server it would send data to; `asked` receives the paths."""
 
     asked: list[str]
     elsewhere: str
     console: list[str]
-    """Its address, once it is known."""
+    """The console's address, once it is known."""
 
     def do_GET(self) -> None:
         self.asked.append(self.path)
@@ -97,7 +97,7 @@ def answering(elsewhere: str = "", console: list[str] | None = None) -> Iterator
 
 @contextmanager
 def serving(stage: Stage) -> Iterator[tuple[str, str]]:
-    """The console's origin, and that of Spark's pages."""
+    """The origins of the console and of Spark's pages."""
     listeners = [socket.create_server(("127.0.0.1", 0)) for _ in range(2)]
     console, spark = (listener.getsockname()[1] for listener in listeners)
     stage.service.spark_origin = SparkOrigin(spark)
@@ -142,12 +142,12 @@ def signed_in(browser: Browser, stage: Stage, console: str) -> Page:
 
 def test_a_malicious_page_gets_its_own_data_and_nothing_else(browser: Browser, stage: Stage) -> None:
     known: list[str] = [""]
-    with answering() as (outside, told), answering(f"http://127.0.0.1:{outside}", known) as (driver, asked):
+    with answering() as (outside, received), answering(f"http://127.0.0.1:{outside}", known) as (driver, asked):
         mine, _ = running(stage, driver), running(stage, driver)
         with serving(stage) as (console, spark):
             known[0] = console
             page = signed_in(browser, stage, console)
-            # As the console does, but in its own tab: an opener, or a user who follows a link, has it there.
+            # As the console does, but in the same tab: an opener, or a user who follows a link, opens it there.
             opened = f"import('./console/transport.js').then((api) => api.post('v1/applications/{mine}/ui'))"
             link = page.evaluate(f"{opened}.then(({{url}}) => url)")
             assert link.startswith(f"{spark}/enter?ticket=")
@@ -157,15 +157,15 @@ def test_a_malicious_page_gets_its_own_data_and_nothing_else(browser: Browser, s
             results = json.loads(page.evaluate("JSON.stringify(results)"))
             cookies = page.call("Network.getCookies", urls=[f"{console}/", f"{spark}/", f"{spark}/applications/app-2/"])
             assert cookies["cookies"] == []
-            # The ticket is in no address that the page, or the browser's history, has.
+            # Neither the page's address nor the browser's history contains the ticket.
             assert "ticket" not in page.evaluate("document.referrer") + page.evaluate("document.URL")
             page.call("Network.clearBrowserCookies")
             page.close()
     assert "/api/v1/applications" in asked
-    assert told == []
+    assert received == []
     assert results.pop("own") == 200
     assert results.pop("cookies") == ""
-    assert results.pop("told") in ("maybe", "refused")  # a beacon does not say; that nothing was told is seen above
+    assert results.pop("beacon") in ("maybe", "refused")  # reports no outcome; `received` shows that nothing arrived
     assert set(results.values()) == {"refused"}, results
 
 

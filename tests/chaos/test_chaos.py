@@ -1,4 +1,4 @@
-"""Rounds of applications under faults, always of the same seeds; longer runs: `python -m benchmarks.chaos.runner`."""
+"""Iterations of applications under faults, with fixed seeds; longer runs: `python -m benchmarks.chaos.runner`."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from benchmarks.chaos import environment, report, runner
 from benchmarks.chaos.iterations import Result
 from tests.support.quick_java import share_archives
 
-# The first has process faults of gateway, store, database, supervisor and executor, one each.
+# The first seed has one process fault each of gateway, store, database, supervisor and executor.
 SEEDS = ("20263590", "20263591", "20263592")
 WRITES, READS = 5, 10
-"""So many jobs have to succeed under faults before the proofs say much."""
+"""The number of jobs that have to succeed under faults before the invariants mean much."""
 PROOFS = (
     "every committed row once, none of an uncommitted job",
     "every answer right",
@@ -38,8 +38,10 @@ def results(
 
 
 def played(here: environment.Environment, directory: Path) -> list[Result]:
-    """As many rounds as it takes for enough jobs to succeed: a seed decides which request kills its sender, and how far
-    the work has come by then is for the machine to say. The proofs are about all rounds."""
+    """Run iterations until enough jobs have succeeded, and check the invariants over all of them.
+
+    A seed decides which request kills its sender; the machine's speed decides how far the work has come by then.
+    """
     results: list[Result] = []
     for seed in SEEDS:
         (directory / seed).mkdir()

@@ -22,7 +22,7 @@ def _text(url: DatabaseUrl) -> str:
 
 @pytest.fixture
 def shared_records(records_home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[sa.Engine]:
-    """The server as an external one, and a key to seal what it is given."""
+    """The embedded server used as an external one, and a key to seal secrets in it."""
     server = Database(records_home)
     records, catalog = _text(server.url(RECORDS)), _text(server.url(METASTORE))
     key = tmp_path / "key"

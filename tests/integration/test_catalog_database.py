@@ -1,4 +1,4 @@
-"""The embedded PostgreSQL against what happens to it: kills, lost ports, damage, a full disk, two commands at once."""
+"""The embedded PostgreSQL under faults: kills, lost ports, damage, a full disk, two commands at once."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def home(tmp_path: Path) -> Home:
 
 @pytest.fixture
 def new_database(home: Home) -> Iterator[Database]:
-    """One that was never started."""
+    """A database that was never started."""
     database = Database(home)
     yield database
     database.down()
@@ -55,7 +55,7 @@ def new_database(home: Home) -> Iterator[Database]:
 
 @pytest.fixture
 def database(home: Home, new_database: Database, database_template: DatabaseTemplate) -> Database:
-    """One that was made and stopped."""
+    """A database that was made and stopped."""
     database_template.copy_to(home)
     return new_database
 
@@ -194,7 +194,7 @@ def test_a_pid_file_whose_number_now_belongs_to_a_stranger_does_not_stop_the_sta
     database.up()
     kill(running(home))
     pid_file = home.database / "data" / "postmaster.pid"
-    # The stranger has the account the server runs under: PostgreSQL itself forgives all others.
+    # The other process has the server's own account: PostgreSQL itself tolerates all others.
     owner = pid_file.stat().st_uid
     stranger = subprocess.Popen(["/bin/sleep", "60"], user=owner if os.geteuid() == 0 else None)
     try:

@@ -1,4 +1,4 @@
-"""What a daemon says of itself, however long the path to it is, and what is made of silence."""
+"""A daemon's status through its admin socket: paths of any length, and daemons that do not answer."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ANSWER = b'{"state": "active"}'
 
 @pytest.fixture
 def directory(tmp_path: Path) -> Path:
-    """One whose path is longer than a Unix socket's address can be."""
+    """A directory whose path is longer than a Unix socket's address can be."""
     deep = tmp_path / ("ü" * 60) / "run"
     deep.mkdir(parents=True)
     assert len(os.fsencode(deep)) > 107
@@ -28,7 +28,7 @@ def directory(tmp_path: Path) -> Path:
 
 @contextlib.contextmanager
 def answering(directory: Path, pieces: list[bytes]) -> Iterator[list[bytes]]:
-    """A daemon osd.0 that sends these bytes whatever it is asked; what it was asked is in the list."""
+    """A daemon osd.0 that answers every request with these bytes, and records the requests in the list."""
     asked: list[bytes] = []
     held = os.open(directory / "run", os.O_PATH)
     with socket.socket(socket.AF_UNIX) as listener:

@@ -1,4 +1,4 @@
-"""The chart: what it renders is what Kubernetes takes, and says what its values promise."""
+"""The rendered chart is valid for Kubernetes and does what its values promise."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_helm_and_kubernetes_own_schemas_find_nothing_wrong(helm: Any, rendered:
 
 
 @pytest.mark.parametrize(
-    ("wrong", "told"),
+    ("wrong", "expected"),
     [
         ({"lake": {**LAKE, "bucket": ""}}, "lake.bucket is needed"),
         ({"lake": {**LAKE, "endpoints": []}}, "A lake is needed"),
@@ -63,13 +63,15 @@ def test_helm_and_kubernetes_own_schemas_find_nothing_wrong(helm: Any, rendered:
         ({"monitoring": {"serviceMonitor": True}}, "monitoring.tokenSecret is needed"),
     ],
 )
-def test_what_cannot_work_is_refused_before_anything_is_applied(helm: Any, wrong: dict[str, Any], told: str) -> None:
+def test_what_cannot_work_is_refused_before_anything_is_applied(
+    helm: Any, wrong: dict[str, Any], expected: str
+) -> None:
     values = {**SMALL, **wrong}
     if wrong == {"database": {}}:
         values["database"] = {}
     ran = helm("template", "penstock", str(CHART), values=values)
     assert ran.returncode != 0
-    assert told in ran.stderr
+    assert expected in ran.stderr
 
 
 def test_it_is_the_release_of_the_package_and_its_image(rendered: Any) -> None:
@@ -81,7 +83,7 @@ def test_it_is_the_release_of_the_package_and_its_image(rendered: Any) -> None:
 
 
 def test_every_pod_of_the_service_is_the_same_engine_in_the_records(rendered: Any) -> None:
-    """The next pod goes on with what the last one started, for which the records know it by its host's name."""
+    """The next pod continues the last one's work: the records identify it by its host name."""
     pod = rendered(SMALL)["Deployment", "penstock"]["spec"]["template"]["spec"]
     assert pod["hostname"] == "analytics-penstock"
     homes = {
@@ -123,12 +125,12 @@ def test_accounts_may_do_what_is_needed_and_only_in_the_applications_namespace(r
             assert "*" not in [*rule["verbs"], *rule["resources"], *rule["apiGroups"]]
     everywhere = [rule for (kind, _), thing in found.items() if kind == "ClusterRole" for rule in thing["rules"]]
     assert everywhere == [{"apiGroups": [""], "resources": ["nodes"], "verbs": ["list"]}]
-    # Quotas and limits are looked at where that is permitted, and done without where it is not.
+    # Quotas and limits are read where that is permitted, and ignored where it is not.
     looks_at = (preflight.Permission(name, ("list",)) for name in ("resourcequotas", "limitranges"))
     engine = (*preflight.ENGINE, *looks_at)
     for name, needed in (("penstock", engine), ("penstock-driver", preflight.DRIVER)):
         assert _rights(found["Role", name]) == {one.resource: set(one.verbs) for one in needed}
-    # A program in a driver reads no secret by its account.
+    # A driver's service account must not give its program access to secrets.
     assert "secrets" not in _rights(found["Role", "penstock-driver"])
     assert found["ServiceAccount", "penstock-executor"]["automountServiceAccountToken"] is False
 
@@ -149,17 +151,17 @@ def test_the_engine_takes_the_cluster_file(rendered: Any, values: dict[str, Any]
 
 
 def test_the_cluster_file_says_what_the_values_do(rendered: Any) -> None:
-    told = parse_target(rendered(FULL)["ConfigMap", "penstock"]["data"]["cluster.yaml"], "cluster.yaml")
-    assert told.namespace == "spark"
-    assert told.image == "registry.example.com/a/penstock:2"
-    assert (told.service_account, told.executor_service_account) == ("penstock-driver", "penstock-executor")
-    assert told.pull_secrets == ("pull",)
-    assert told.page_cache["disk"].path == "/var/lib/penstock/pages"
-    assert told.page_cache["memory"].size_bytes == 8 << 30
-    assert told.capacity == Capacity(800, 4000 << 30)
-    assert told.largest_node == Node(64, 256 << 30)
-    assert told.environment_from == ("proxy",)
-    assert told.executor_template == {"spec": {"hostNetwork": False}}
+    expected = parse_target(rendered(FULL)["ConfigMap", "penstock"]["data"]["cluster.yaml"], "cluster.yaml")
+    assert expected.namespace == "spark"
+    assert expected.image == "registry.example.com/a/penstock:2"
+    assert (expected.service_account, expected.executor_service_account) == ("penstock-driver", "penstock-executor")
+    assert expected.pull_secrets == ("pull",)
+    assert expected.page_cache["disk"].path == "/var/lib/penstock/pages"
+    assert expected.page_cache["memory"].size_bytes == 8 << 30
+    assert expected.capacity == Capacity(800, 4000 << 30)
+    assert expected.largest_node == Node(64, 256 << 30)
+    assert expected.environment_from == ("proxy",)
+    assert expected.executor_template == {"spec": {"hostNetwork": False}}
 
 
 def test_each_command_that_prepares_the_service_is_one_that_penstock_has(rendered: Any) -> None:
@@ -172,7 +174,7 @@ def test_each_command_that_prepares_the_service_is_one_that_penstock_has(rendere
 
 
 @pytest.mark.parametrize(
-    ("values", "told"),
+    ("values", "expected"),
     [
         (SMALL, None),
         (FULL, "https://spark.example.com"),
@@ -183,12 +185,12 @@ def test_each_command_that_prepares_the_service_is_one_that_penstock_has(rendere
     ids=["small", "full", "openshift", "named", "without-tls"],
 )
 def test_sparks_pages_have_an_origin_of_their_own_and_the_service_knows_it(
-    rendered: Any, values: dict[str, Any], told: str | None
+    rendered: Any, values: dict[str, Any], expected: str | None
 ) -> None:
     found = rendered(values)
     (container,) = found["Deployment", "penstock"]["spec"]["template"]["spec"]["containers"]
     options = _understood(container["args"][1:])
-    assert (options["port"], options["spark_ui_port"], options["spark_ui_url"]) == (8440, 8441, told)
+    assert (options["port"], options["spark_ui_port"], options["spark_ui_url"]) == (8440, 8441, expected)
     ports = {one["name"]: one["port"] for one in found["Service", "penstock"]["spec"]["ports"]}
     assert ports == {"https": 8440, "spark-ui": 8441}
     assert {one["name"]: one["containerPort"] for one in container["ports"]} == ports
@@ -266,7 +268,7 @@ def test_the_bundled_database_may_write_to_its_volume_and_openshift_says_as_whom
         return pod["spec"]["template"]["spec"]["securityContext"].get("fsGroup")
 
     assert group({}) == 1000
-    # Its ranges differ from namespace to namespace, and a number outside of them is refused.
+    # OpenShift's id ranges differ by namespace, and it refuses an id outside of them.
     assert group({"openshift": True}) is None
 
 
@@ -284,7 +286,7 @@ def test_openshift_s_device_is_formatted_only_where_it_is_empty_and_mounted_befo
 
 
 def _naming(found: dict[tuple[str, str], dict[str, Any]], secret: str) -> list[tuple[str, str]]:
-    """The objects that use the Secret of that name."""
+    """Return the objects that use the Secret of that name."""
     return [
         of for of, thing in found.items() if of[0] != "Secret" and f"secretName: {secret}\n" in yaml.safe_dump(thing)
     ]
@@ -296,7 +298,7 @@ def _containers(thing: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def _understood(words: list[str]) -> dict[str, Any]:
-    """What the command takes these words for; raises what its user would be told."""
+    """Return the parameters that the command parses from these words; raises its usage errors."""
     found, context = command(), None
     while hasattr(found, "resolve_command"):
         context = found.make_context(found.name, words, parent=context, resilient_parsing=True)

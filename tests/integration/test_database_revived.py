@@ -1,4 +1,4 @@
-"""An embedded database that dies under a service is there again, and what was to be done is done."""
+"""An embedded database that dies under a service is restarted, and pending work is completed."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def home(tmp_path: Path, database_template: DatabaseTemplate) -> Iterator[Home]:
 
 @pytest.fixture
 def engine(home: Home) -> Iterator[PretendingEngine]:
-    """With a dispatcher."""
+    """An engine with a dispatcher."""
     engine, stop = PretendingEngine(home), threading.Event()
     thread = threading.Thread(target=Dispatcher(engine).run, args=[stop])
     thread.start()
@@ -41,7 +41,7 @@ def engine(home: Home) -> Iterator[PretendingEngine]:
 
 
 def finished(engine: PretendingEngine, application_id: str) -> bool:
-    """With nothing left to be done by the thread that looks after it."""
+    """Return whether the application finished and its supervisor's thread has no work left."""
     try:
         application = engine.get(application_id)
     except CONNECTION_LOST:

@@ -1,4 +1,4 @@
-"""Processes that look after applications: forked by one that is ready, and none is left when nobody needs it."""
+"""Supervisor processes are forked by a prefork server, and none is left when no application needs it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def until(condition: Callable[[], bool]) -> None:
 
 
 def ready(home: Home) -> list[int]:
-    """The processes of this home that fork others, and those they forked."""
+    """Return the prefork servers of this home, and the processes they forked."""
     found = []
     for path in Path("/proc").glob("[0-9]*/cmdline"):
         try:
@@ -37,7 +37,7 @@ def ready(home: Home) -> list[int]:
 
 
 def is_dead(process: int) -> bool:
-    """Whether it has ended: one that still ends has no arguments already, and takes what it is sent with it."""
+    """Return whether the process has ended: an exiting one already has no arguments, and loses what it is sent."""
     try:
         return Path(f"/proc/{process}/stat").read_text("utf-8").rpartition(")")[2].split()[0] == "Z"
     except OSError:
@@ -53,7 +53,7 @@ def complaints(home: Home) -> str:
 def supervisors(records_home: Home) -> Iterator[DetachedSupervisors]:
     supervisors = DetachedSupervisors(records_home)
     supervisors.keep_ready()
-    until(lambda: ready(records_home) != [])  # a process that was just made has no arguments for a moment
+    until(lambda: ready(records_home) != [])  # a new process has no arguments for a moment
     yield supervisors
     supervisors.close()
     until(lambda: ready(records_home) == [])

@@ -23,7 +23,7 @@ from tests.support.fake_engine import PretendingEngine, specification
 
 
 class Elsewhere(PretendingEngine):
-    """An engine with a database of its own on the server of all."""
+    """An engine with its own database on the shared server."""
 
     def __init__(self, home: Home, server: Home) -> None:
         super().__init__(home)
@@ -66,7 +66,7 @@ def known(engine: Elsewhere) -> object:
 
 
 def backed_up(engines: tuple[Elsewhere, Elsewhere], directory: Path) -> tuple[Elsewhere, Elsewhere]:
-    """The two, of which the first has records and has left a backup of them."""
+    """Return both engines, after the first has written records and a backup of them."""
     first, second = engines
     filled(first)
     backup.write(first.repositories, directory / "records.zip")

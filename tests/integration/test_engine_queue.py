@@ -35,7 +35,7 @@ from tests.support.fake_engine import SIZE, PretendedBackend, PretendingEngine, 
 
 @pytest.fixture
 def home(records_home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Home:
-    """An engine's own, over the database of all."""
+    """A separate engine's home, over the shared database."""
     database = Database(records_home)
     database.up()
     for variable, address in ((DATABASE_VARIABLE, database.url(RECORDS)), (CATALOG_VARIABLE, database.url(METASTORE))):
@@ -141,7 +141,7 @@ def test_a_cluster_larger_than_todays_nodes_waits_for_more_and_holds_up_nobody(h
         engine.enqueue(specification(home, 4))
         time.sleep(0.3)
         assert len(engine.applications.events(waiting[0].id)) == times, (
-            "told once, and not with every look at the queue"
+            "reported once, and not with every check of the queue"
         )
         backend.has = Capacity(100, 100 * promise.memory_bytes, elastic=True)
         engine.enqueue(specification(home, 5))
@@ -149,7 +149,7 @@ def test_a_cluster_larger_than_todays_nodes_waits_for_more_and_holds_up_nobody(h
 
 
 class Lossy(PretendedBackend):
-    """Loses the first cluster of every application."""
+    """A backend that loses the first cluster of every application."""
 
     def __init__(self, home: Home) -> None:
         super().__init__(home)
@@ -305,10 +305,10 @@ def test_every_change_of_state_is_to_be_told_once_for_each_webhook(home: Home) -
     application = engine.enqueue(specification(home, 1, webhooks=urls))
     with dispatched_by(engine):
         ended(engine, application)
-    told = engine.applications.deliveries(application.id)
+    outgoing = engine.applications.deliveries(application.id)
     states = ["accepted", "starting", "running", "stopping", "finished"]
-    assert [(one["url"], one["state"]) for one in told] == [(url, state) for state in states for url in urls]
-    assert all(one["tries"] == 0 and one["due_at"] for one in told)
+    assert [(one["url"], one["state"]) for one in outgoing] == [(url, state) for state in states for url in urls]
+    assert all(one["tries"] == 0 and one["due_at"] for one in outgoing)
 
 
 def test_a_change_is_heard_of(home: Home, engine: PretendingEngine) -> None:

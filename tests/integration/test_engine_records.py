@@ -1,4 +1,4 @@
-"""The durable records on a real PostgreSQL: what the database itself guarantees."""
+"""The durable records on a real PostgreSQL: the database's own guarantees."""
 
 from __future__ import annotations
 

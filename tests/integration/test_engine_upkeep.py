@@ -1,4 +1,4 @@
-"""What is pruned from the records, and what the records know of what lies elsewhere; on a real PostgreSQL."""
+"""Pruning of the records, and their references to data outside of them; on a real PostgreSQL."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from penstock.model import Application, ApplicationSpec, ClusterSize, ProcessSiz
 SIZE = ClusterSize(ProcessSize(1, 1 << 30), ProcessSize(1, 1 << 30), 1)
 STOP = Reason(lifecycle.STOPPED_BY_USER, "asked")
 LATER = timedelta(days=100)
-"""Longer than what webhooks were told is kept, shorter than events are."""
+"""Longer than the retention of webhook deliveries, shorter than that of events."""
 
 
 @pytest.fixture
@@ -34,7 +34,7 @@ def submitted(records: ApplicationRepository, application: str = "s3a://lake/a.p
     return records.add(Application(new_id(at), spec, State.ACCEPTED, submitted_at=at))
 
 
-def told(outbox: Outbox) -> None:
+def deliver_all(outbox: Outbox) -> None:
     while due := outbox.take(now() + timedelta(days=1), limit=10):
         for delivery in due:
             outbox.delivered(delivery, now())
@@ -46,14 +46,14 @@ def test_events_and_deliveries_go_some_time_after_the_end_and_the_application_st
     ended, waits = submitted(records), submitted(records)
     records.request_end(ended.id, STOP)
     outbox = Outbox(database, records.owner)
-    assert upkeep.prune(Retention(), now() + LATER) == Pruned()  # nobody was told yet
-    told(outbox)
+    assert upkeep.prune(Retention(), now() + LATER) == Pruned()  # nothing is delivered yet
+    deliver_all(outbox)
     assert upkeep.prune(Retention(), now()) == Pruned()
     assert upkeep.prune(Retention(), now() + LATER) == Pruned(deliveries=2)
     assert upkeep.prune(Retention(), now() + 2 * LATER) == Pruned(events=2)
     assert (reader.events(ended.id), reader.deliveries(ended.id)) == ([], [])
     assert records.get(ended.id).state is State.STOPPED
-    # Whatever its age: it has not ended.
+    # It is kept at any age, since it has not ended.
     assert (len(reader.events(waits.id)), len(reader.deliveries(waits.id))) == (1, 1)
 
 

@@ -1,4 +1,4 @@
-"""The doctor looks without touching, and whatever is wrong becomes a row."""
+"""The doctor only reads, and reports each problem as a row."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_credentials_others_can_read_and_a_lake_that_does_not_answer_are_rows(tm
 
 
 @pytest.mark.parametrize(
-    ("status", "body", "outcome", "told"),
+    ("status", "body", "outcome", "expected"),
     [
         (200, b'{"status": "ready"}', Outcome.OK, "the service accepts clients"),
         (503, b'{"problem": "This service is ending", "fix": "ask again"}', Outcome.FAILED, "ending: ask again"),
@@ -79,12 +79,12 @@ def test_credentials_others_can_read_and_a_lake_that_does_not_answer_are_rows(tm
     ],
 )
 def test_a_service_says_itself_what_is_wrong(
-    tmp_path: Path, status: int, body: bytes, outcome: Outcome, told: str
+    tmp_path: Path, status: int, body: bytes, outcome: Outcome, expected: str
 ) -> None:
     with answering(status, body) as url:
         found = looked(Home(tmp_path), url)["service"].judgement
     assert found.outcome is outcome
-    assert told in found.consequence
+    assert expected in found.consequence
 
 
 def test_the_command_prints_rows_as_json_and_exits_by_them(
@@ -94,8 +94,8 @@ def test_the_command_prints_rows_as_json_and_exits_by_them(
     tmp_path.chmod(0o755)
     with pytest.raises(SystemExit) as ended:
         main(["doctor", "--service", NOBODY, "--json"])
-    told = {row["feature"]: row["outcome"] for row in json.loads(capsys.readouterr().out)["rows"]}
-    assert (ended.value.code, told["secrets"]) == (1, "failed")
+    expected = {row["feature"]: row["outcome"] for row in json.loads(capsys.readouterr().out)["rows"]}
+    assert (ended.value.code, expected["secrets"]) == (1, "failed")
 
 
 def test_a_mistake_in_prices_limits_and_one_in_networks_stops(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

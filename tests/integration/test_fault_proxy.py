@@ -1,4 +1,4 @@
-"""The mechanism of faults, on a store of a few lines: each does what its name says, to that request and no other."""
+"""Fault injection on a store of a few lines: each fault has its named effect, on that request only."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ DATE = "Sun, 22 Nov 2026 02:00:00 GMT"
 
 
 class Store(ThreadingHTTPServer):
-    """Keeps what is put, tells what it was asked, and answers half of all GETs in chunks."""
+    """A store that keeps objects, records requests, and answers half of all GETs in chunks."""
 
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
@@ -193,7 +193,7 @@ def test_a_status_is_the_gateways_own_and_says_when_to_come_back(gateway: Gatewa
     assert (answer.status, answer.getheader("Retry-After")) == (503, "2")
     assert b"<Code>SlowDown</Code>" in answer.read()
     assert store.asked == []
-    # The connection goes on: its body was taken, as the store's would have been.
+    # The connection stays usable: the proxy read the body, as the store would have.
     connection.request("PUT", "/lake/new", body=CONTENT)
     assert connection.getresponse().status == 200
     once(gateway, Answer(500, "InternalError"))

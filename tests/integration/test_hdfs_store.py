@@ -1,4 +1,4 @@
-"""WebHDFS as an object store: keys and their order, and a server that misbehaves."""
+"""WebHDFS as an object store: keys and their order, and a misbehaving server."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from penstock.processes import free_ports
 
 
 class NameNode(BaseHTTPRequestHandler):
-    """Answers what `answers` says for an operation: a status and a body."""
+    """A server that answers an operation with the status and body in `answers`."""
 
     answers: dict[str, tuple[int, Any]]
     asked: list[str]
     dead: list[int]
-    """Ports that nobody listens on, named as DataNodes' first."""
+    """Return unused ports, announced first as the DataNodes'."""
     protocol_version = "HTTP/1.1"
 
     def _answer(self) -> None:

@@ -1,4 +1,4 @@
-"""The history server's keeper, with a sleeping process in the server's place, which it ends when nobody looks."""
+"""The history-server watchdog, over a sleeping process that it ends when it is unused."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Engine:
 
 @pytest.fixture
 def directory(tmp_path: Path) -> Path:
-    """Where a history server over the lake `lake` is kept."""
+    """The state directory of a history server over the lake `lake`."""
     home = Home(tmp_path)
     home.create()
     Lakes(home).add(Lake("lake", ("http://127.0.0.1:9",), "bucket", "file:lake"), Credentials("access", "secret"))
@@ -42,7 +42,7 @@ def directory(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def keep(directory: Path) -> Iterator[Callable[..., dict[str, Any]]]:
-    """`keep(idle_seconds)` starts a keeper; returns its state once it is told."""
+    """`keep(idle_seconds)` starts a watchdog, and returns its state once it is written."""
     started = []
 
     def start(idle_seconds: float, command: list[str] | None = None) -> dict[str, Any]:
@@ -98,7 +98,7 @@ def test_the_time_before_its_start_is_no_idle_time(directory: Path, keep: Callab
 
 
 class Clock:
-    """The keeper's clock: each of its waits takes as long as it may, and `during` is called with the time after it."""
+    """The watchdog's clock: each wait takes its full time, after which `during` is called with the new time."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, during: Callable[[float], None]) -> None:
         self.now = 1000.0
@@ -112,7 +112,7 @@ class Clock:
 
 
 def test_a_look_keeps_it(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The keeper runs in this process, by a clock of the test."""
+    """The watchdog runs in this process, on the test's clock."""
     alive: list[float] = []
 
     def look(now: float) -> None:
@@ -184,7 +184,7 @@ class Pages(http.server.BaseHTTPRequestHandler):
         self.end_headers()
 http.server.HTTPServer(("127.0.0.1", 0), Pages).serve_forever()
 """
-"""Like the history server in the moment of its start, until there is a file at its argument."""
+"""A stand-in for a starting history server, until the file in its argument exists."""
 
 
 def test_after_the_machine_was_restarted_nothing_runs(directory: Path) -> None:

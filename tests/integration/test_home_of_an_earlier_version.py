@@ -1,4 +1,4 @@
-"""The state directory and the database that commit 004f090 left behind open as they are, and what waits there runs.
+"""The state directory and database of commit 004f090 open unchanged, and the application that waits there runs.
 
 `tests/support/home_of_004f090` was made by that commit: one application that finished, one that failed, one that waits
 for a dispatcher, a queue, a token, and two lakes. Only its paths, and the keys of its embedded lake, were replaced.
@@ -28,7 +28,7 @@ from tests.support.waiting import within
 
 LEFT = Path(__file__).parents[1] / "support" / "home_of_004f090"
 FINISHED, FAILED, WAITING = "app-20261126-2bvzdb5tg", "app-20261126-2c5ghnqbp", "app-20261126-2c8pyrjqd"
-# It was made for this data alone and opens nothing.
+# The secret was made for this data alone and opens nothing.
 TOKEN = "penstock_6979ea8b8525_yWTO-ZBgjX30pjFN3krEbCgKwUYVwK-oTmkogEYqpCE"
 
 

@@ -1,4 +1,4 @@
-"""The keeper ends what is left of a cluster, and knows what every process has cost."""
+"""The process supervisor ends a cluster's remaining processes, and knows the CPU time of each."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from penstock.processes import ProcessId, end_process
 from tests.conftest import PRIVILEGE
 from tests.support.waiting import within
 
-# The kernel shows less and less of a process that it is taking apart: the keeper may find it by nothing.
+# The kernel shows less and less of an exiting process: the supervisor may have nothing to find it by.
 _OUT_OF_SIGHT = """
 import pathlib, sys
 from penstock.clusters import shim
@@ -46,7 +46,7 @@ def test_an_executor_that_takes_its_time_to_die_still_tells_what_it_cost(tmp_pat
 
 
 def test_the_keeper_gives_the_memory_of_a_lost_executor_back_and_in_the_end_all(tmp_path: Path) -> None:
-    """The executor leaves a file and fails; the driver says what is left of it when another one has been started."""
+    """The executor leaves a file and fails; the driver lists the remains once the next executor has started."""
     for name in ("artefacts", "cluster", "private", "scratch", "memory"):
         (tmp_path / name).mkdir()
     (tmp_path / "cluster" / "endpoint").write_text("")
@@ -80,38 +80,38 @@ if os.fork() == 0:
     os._exit(0)
 os.wait()
 """
-"""A process in a session of its own, with no environment and no parent that belongs to the application."""
+"""The script of a process in its own session, without environment or parent of the application."""
 
 
 def planned(directory: Path, driver: str) -> Path:
-    """`driver` is a shell command; the file in which the stray tells its id."""
+    """Plan a cluster whose driver is the shell command `driver`; return the file with the stray process's id."""
     for name in ("artefacts", "cluster", "private", "scratch"):
         (directory / name).mkdir(parents=True)
-    told, script = directory / "stray", directory / "stray.py"
+    pid_file, script = directory / "stray", directory / "stray.py"
     script.write_text(_STRAY)
     plan = {
         "application_id": directory.name,
-        "driver": ["/bin/sh", "-c", f"{sys.executable} {script} {told}; {driver}"],
+        "driver": ["/bin/sh", "-c", f"{sys.executable} {script} {pid_file}; {driver}"],
         "executor": ["/bin/true"],
         "executors": 0,
         "lost_executors_limit": 0,
         "environment": {shim.APPLICATION_VARIABLE: directory.name, "PATH": os.defpath},
     }
     (directory / "private" / "plan.json").write_text(json.dumps(plan))
-    return told
+    return pid_file
 
 
-def stray_of(told: Path) -> ProcessId:
-    within(lambda: told.exists() and told.read_text() != "")
-    found = ProcessId.of(int(told.read_text()))
+def stray_of(pid_file: Path) -> ProcessId:
+    within(lambda: pid_file.exists() and pid_file.read_text() != "")
+    found = ProcessId.of(int(pid_file.read_text()))
     assert found is not None
     return found
 
 
 def test_a_process_that_hides_from_its_application_ends_with_it(tmp_path: Path) -> None:
-    told = planned(tmp_path, "sleep 0.3")
+    pid_file = planned(tmp_path, "sleep 0.3")
     with subprocess.Popen([sys.executable, shim.__file__, str(tmp_path)]) as running:
-        stray = stray_of(told)
+        stray = stray_of(pid_file)
         assert running.wait(60) == 0
     try:
         assert not stray.alive()
@@ -124,9 +124,9 @@ def test_a_process_that_hides_ends_with_its_application_where_the_keeper_was_kil
         pytest.skip(f"{PRIVILEGE}control groups that can be written")
     home = Home(tmp_path)
     directory = home.application("app-hidden")
-    told = planned(directory, "sleep 300")
+    pid_file = planned(directory, "sleep 300")
     with subprocess.Popen([sys.executable, shim.__file__, str(directory)]) as running:
-        stray = stray_of(told)
+        stray = stray_of(pid_file)
         running.kill()
         running.wait()
     try:

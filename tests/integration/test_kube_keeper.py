@@ -1,4 +1,4 @@
-"""The keeper's answers over real sockets: to the engine, to executors, and to nobody else."""
+"""The sidecar's answers over real sockets, to the engine and to executors only."""
 
 from __future__ import annotations
 

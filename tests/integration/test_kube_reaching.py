@@ -1,4 +1,4 @@
-"""What a driver serves on its loopback and what it publishes, as an engine outside the cluster meets it."""
+"""Access of an engine outside the cluster to a driver's loopback servers and published files."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_pages_are_none_until_the_driver_has_opened_them_and_then_on_a_port_of_t
     pages = backend.web_interface(running)
     assert pages is not None
     assert (pages.host, pages.key) == ("127.0.0.1", "k3y")
-    # Asked for with each part of a page: the way is the same.
+    # Each part of a page requests the forwarded port, which stays the same.
     assert backend.web_interface(running) == pages
     socket.create_connection((pages.host, pages.port), timeout=10).close()
     backend.release(running)

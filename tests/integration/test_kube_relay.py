@@ -1,4 +1,4 @@
-"""From a port of this machine to one of a driver's loopback, through its keeper: real sockets, the keeper itself."""
+"""Forwarding from a local port to a driver's loopback port through the real sidecar, over real sockets."""
 
 from __future__ import annotations
 

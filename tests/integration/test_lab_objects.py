@@ -135,7 +135,7 @@ Answer = Callable[[BaseHTTPRequestHandler, bytes], None]
 
 @contextmanager
 def store(answer: Answer) -> Iterator[str]:
-    """A gateway on the loopback that answers GET as it is told, given what would be right."""
+    """A gateway on the loopback whose GETs are answered by `answer`, which receives the right content."""
     content = Content(seed=1)
 
     class Handler(BaseHTTPRequestHandler):

@@ -1,4 +1,4 @@
-"""The embedded lake against what happens to it: kills, lost ports, damage, a full disk, two commands at once."""
+"""The embedded lake under faults: kills, lost ports, damage, a full disk, two commands at once."""
 
 from __future__ import annotations
 
@@ -244,7 +244,7 @@ def test_stopping_leaves_no_socket_behind(embedded: EmbeddedLake) -> None:
 def test_what_is_deleted_gives_its_room_back(
     home: Home, embedded: EmbeddedLake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The server vacuums without a pause: it takes whole minutes, and less than one for none."""
+    """The server vacuums without a pause: it counts whole minutes, and takes less than one for none."""
     monkeypatch.setattr(seaweed, "_VACUUM_MINUTES", 0.5)
     store = open_store(home, embedded.up())
     for number in range(8):
@@ -258,7 +258,7 @@ def test_what_is_deleted_gives_its_room_back(
 
 
 def taken(directory: Path) -> int:
-    """Bytes on the disk, not the length of files that have holes. Volumes come and go meanwhile."""
+    """Return the bytes on the disk, without the holes of sparse files. Volumes come and go meanwhile."""
     found = 0
     for file in directory.rglob("*"):
         with contextlib.suppress(FileNotFoundError):

@@ -55,7 +55,7 @@ class TestS3ObjectStore(ObjectStoreContract):
 
 
 class Misbehaving(BaseHTTPRequestHandler):
-    """A gateway that answers every request the same wrong way."""
+    """A gateway with the same wrong answer for every request."""
 
     status = 503
     delay_seconds = 0.0
@@ -74,7 +74,7 @@ class Misbehaving(BaseHTTPRequestHandler):
 
 
 class Stranger(Misbehaving):
-    """A gateway of another store: it takes what it is given, and has nothing that was given to others."""
+    """A gateway of another store: it accepts objects, and has none of the other gateways' objects."""
 
     status = 200
 
@@ -106,7 +106,9 @@ def stranger() -> Iterator[str]:
 
 @pytest.fixture
 def nobody_listens() -> Iterator[str]:
-    with socket.socket() as reserved:  # bound and not listening: refused at once, and nobody else can take it
+    with (
+        socket.socket() as reserved
+    ):  # bound and not listening: connections are refused, and no other process can take the port
         reserved.bind(("127.0.0.1", 0))
         yield f"http://127.0.0.1:{reserved.getsockname()[1]}"
 
@@ -164,7 +166,7 @@ def test_the_embedded_lake_has_all_that_penstock_can_use_and_the_check_leaves_no
 ) -> None:
     seen: list[str] = []
     rows = LakeCheck(lake, credentials, progress=seen.append).run()
-    # It issues no temporary credentials: it is one user's own. SeaweedFS keeps its directories for a while.
+    # The embedded lake issues no temporary credentials: it has one user. SeaweedFS keeps directories for a while.
     limited = dict.fromkeys(("temporary credentials", "directories"), Outcome.LIMITED)
     assert outcomes(rows) == {**dict.fromkeys(outcomes(rows), Outcome.OK), **limited}, rows
     assert len(rows) == 15

@@ -1,4 +1,4 @@
-"""The embedded lake against other accounts of the machine: they reach its ports, and have none of its private files."""
+"""The embedded lake against other accounts of the machine, which reach its ports without its private files."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def lake(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedLake]:
     try:
         open_store(home, embedded.up()).put("private", b"content")
         yield embedded
-        # Whatever was tried: nothing is gone, and nothing has come.
+        # After every attempt nothing is missing, and nothing was added.
         store = open_store(home, embedded.up())
         assert [found.key for found in store.list("")] == ["private"]
         assert store.get("private") == b"content"
@@ -55,7 +55,7 @@ def _connected(ports: Ports, part: str, way: str) -> socket.socket:
 
 
 def _takes_orders(connection: socket.socket, context: ssl.SSLContext | None) -> bool:
-    """Whether the server begins to speak gRPC with whoever connects so: it sends its settings, and takes ours."""
+    """Return whether the server speaks gRPC on such a connection: it sends its settings, and accepts ours."""
     with connection, contextlib.suppress(OSError):
         speaking = context.wrap_socket(connection) if context else connection
         with speaking:
@@ -66,7 +66,7 @@ def _takes_orders(connection: socket.socket, context: ssl.SSLContext | None) -> 
 
 
 def _context(directory: Path, identity: Identity | None) -> ssl.SSLContext:
-    """A client's, with that certificate. It trusts every server."""
+    """Return a client's TLS context with that certificate, which trusts every server."""
     context = ssl.create_default_context()
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     context.set_alpn_protocols(["h2"])
@@ -139,7 +139,7 @@ def test_no_part_answers_a_stranger_over_http(ports: Ports, part: str, method: s
         connection.request(method, path, body=b"mine" if method in ("POST", "PUT") else None)
         answer = connection.getresponse()
         assert 400 <= answer.status < 500, (answer.status, answer.read(200))
-        # Leave to write, which the master gives in a header.
+        # Permission to write, which the master grants in a header.
         assert answer.headers.get("Authorization") is None
         assert answer.read() != b"content"
 

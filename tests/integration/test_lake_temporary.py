@@ -1,4 +1,4 @@
-"""What `lake check` finds out and says about temporary credentials."""
+"""Findings of `lake check` about temporary credentials."""
 
 from __future__ import annotations
 

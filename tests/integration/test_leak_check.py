@@ -1,4 +1,4 @@
-"""A run of pytest that leaves something behind fails, and says what it left and which test left it."""
+"""A pytest run that leaves something behind fails, and names it and the test that left it."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_that_tidies_up():
 
 
 def run(directory: Path, *chosen: str) -> subprocess.CompletedProcess[str]:
-    """A pytest of its own over these tests, which is not part of the run that we are in."""
+    """Run a separate pytest over these tests, outside of the current run."""
     file = directory / "test_leaving.py"
     file.write_text(LEAVING.format(directory=directory, seconds=600), encoding="utf-8")
     (directory / "pytest.ini").touch()

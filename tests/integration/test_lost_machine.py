@@ -1,4 +1,4 @@
-"""A machine that is lost, with no packet to say so: both ends of its connections to the database notice in seconds."""
+"""A machine that vanishes without a packet: both ends of its database connections notice within seconds."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ _DROP = ctypes.create_string_buffer(struct.pack("HBBI", 0x06, 0, 0, 0))  # BPF_R
 
 
 class Relay:
-    """Forwards each connection to a port, until `lose`: from then on no packet that comes to it is answered.
+    """A relay of connections to a port, until `lose`: from then on it answers no packet.
 
-    To stop forwarding would not do: the relay's kernel would go on answering keepalives for it. A socket filter that
-    lets nothing pass drops them, acknowledgements and all, as a machine without power does.
+    It would not be enough to stop forwarding: the relay's kernel would go on answering keepalives. A socket filter that
+    lets nothing pass drops all packets, including acknowledgements, as a machine without power does.
     """
 
     def __init__(self, target: int) -> None:
@@ -79,7 +79,7 @@ def relay(records_home: Home) -> Iterator[Relay]:
 
 @pytest.fixture
 def far(records_home: Home, relay: Relay, records: ApplicationRepository) -> Iterator[ApplicationRepository]:
-    """The same records, as an engine on another machine sees them."""
+    """The same records, seen by an engine on another machine."""
     url = replace(Database(records_home).url("penstock"), port=relay.port)
     engine = create_pooled_engine(url.sqlalchemy, liveness=SOON)
     yield ApplicationRepository(engine, records.owner)

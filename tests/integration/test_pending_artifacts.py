@@ -1,4 +1,4 @@
-"""Logs kept while the store was away, on a real PostgreSQL: a service pod may end, and its state directory with it."""
+"""Logs kept during a store's outage, on a real PostgreSQL: they survive a service pod and its state directory."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Store(MemoryStore):
 
 
 class Service(PretendingEngine):
-    """A service pod, whose state directory is new, on a store that may be away."""
+    """A service pod with a new state directory, on a store that may be unavailable."""
 
     def __init__(self, home: Home, store: Store) -> None:
         shutil.rmtree(home.root, ignore_errors=True)
@@ -68,17 +68,17 @@ def home(shared_records: sa.Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 
 def left(directory: Path) -> Path:
-    """What a cluster left behind."""
+    """Write the files that a cluster left behind."""
     (directory / "events").mkdir(parents=True)
     (directory / "summary.json").write_text('{"tasks_done": 3}')
     (directory / "driver.log").write_bytes(b"line\n")
     (directory / "driver.out").touch()
-    (directory / "events" / "spark-1").write_bytes(bytes(range(256)) * 5000)  # more than a part
+    (directory / "events" / "spark-1").write_bytes(bytes(range(256)) * 5000)  # more than one part
     return directory
 
 
 def ended(engine: PretendingEngine, directory: Path, *, attempt: int | None = None) -> Application:
-    """An application of the records that is over, and whose logs somebody tried to bring to its lake."""
+    """Return an ended application of the records, after an attempt to upload its logs."""
     application = engine.enqueue(specification(engine.home, 1, lake=LAKE.name))
     engine.request_stop(application.id)
     within = attempt_prefix(attempt) if attempt else ""
@@ -99,7 +99,7 @@ def test_a_log_survives_the_pod_that_kept_it_and_is_in_the_lake_when_the_store_i
     assert application.summary["artefacts"] == pending_artifacts.PENDING_PLACE
     assert "does not answer" in application.summary["artefacts_problem"]
 
-    another = Service(home, store)  # the first one's directory is gone
+    another = Service(home, store)  # the first service's directory is gone
     assert another.artifacts.load(application.id, "driver.log") == b"line\n"
     assert another.artifacts.load(application.id, "driver.out") == b""
     assert another.artifacts.piece(application.id, "events/spark-1", (1 << 20) - 2, 4) == b"\xfe\xff\x00\x01"
@@ -148,7 +148,7 @@ def test_an_attempt_s_log_goes_where_that_attempt_s_logs_are(home: Home, tmp_pat
 
 
 def test_what_is_kept_again_replaces_what_was_kept_before(home: Home, tmp_path: Path) -> None:
-    """A supervisor that was killed after it kept them, and before it could say so."""
+    """A supervisor is killed after it kept the logs, and before it recorded that."""
     engine = Service(home, Store())
     directory = left(tmp_path / "left")
     application = ended(engine, directory)

@@ -1,4 +1,4 @@
-"""Whatever is sent to the service, its answer is one its description knows, and never a defect."""
+"""The service answers every request with a documented response, and never with an internal error."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from penstock.service.context import Service
 
 _EXAMPLES = 15
 _PARTS = 8
-"""Tests that share the operations between them, so that each takes seconds."""
+"""The number of tests that share the operations, so that each takes seconds."""
 _CHECKS = [
     checks.not_a_server_error,
     checks.status_code_conformance,
@@ -26,7 +26,7 @@ _CHECKS = [
     checks.response_schema_conformance,
 ]
 _BESIDE = (
-    # What these do is another program's, or never ends; each has tests of its own.
+    # These call another program or never end; each has separate tests.
     r"^/v1/(changes|history|spark-history|sessions)|/ui|/wait$|^/console|spark_history_server"
 )
 
@@ -39,7 +39,7 @@ def token(records_home: Home) -> str:
 
 @pytest.fixture(scope="module")
 def described(records_home: Home) -> Any:
-    """A service over real records, that starts nothing of what is submitted."""
+    """A service over real records that starts no submitted application."""
     tokens = TokenStore(Database(records_home).engine())
     app = create_app(Service(records_home, Engine(records_home), tokens))
     return schemathesis.openapi.from_asgi("/openapi.json", app).exclude(path_regex=_BESIDE)

@@ -1,4 +1,4 @@
-"""Secrets that services of one database share, on a real PostgreSQL: a new state directory finds what was accepted."""
+"""Secrets shared by services of one database, on a real PostgreSQL: a new state directory finds accepted ones."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ OWN, KEYS = Credentials("own", "own-secret"), Credentials("submitted", "submitte
 
 
 def new_home(directory: Path) -> Home:
-    """As the chart prepares one: the administrator's lake is there, and nothing else."""
+    """Return a home as the chart prepares it, with only the administrator's lake."""
     home = Home(directory)
     home.create()
     Lakes(home).add(SALES, OWN)
@@ -85,7 +85,7 @@ def test_an_ended_lake_s_logs_are_found_in_the_original_from_every_home(
     made = Lakes(first).add(registry.credential_scoped(SALES, KEYS, "default"), KEYS)
     engine = PretendingEngine(first)
     application = engine.enqueue(specification(first, 1, lake=made.name))
-    # An engine of another home that has never seen the lake looks after it, too, and sees who uses it.
+    # An engine of another home that has never seen the lake also cleans it up, and sees its users.
     keeping = Housekeeping(Engine(second), Retention())
     assert [made.name in keeping.sweep_lakes() for _ in range(2)] == [False, False]
     engine.request_stop(application.id)

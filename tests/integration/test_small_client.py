@@ -1,4 +1,4 @@
-"""The S3 client of the Python side behind a faulty gateway: what arrives is what was sent, or it is sent again."""
+"""Penstock's S3 client in Python behind a faulty gateway: content arrives intact, or is sent again."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _BAD_DIGEST = b"<Error><Code>BadDigest</Code><Message>not what was sent</Message
 
 
 class Handler(BaseHTTPRequestHandler):
-    """One object, as a store keeps it that compares what arrives with its Content-MD5 and with nothing else."""
+    """A store of one object that checks incoming content against its Content-MD5 only."""
 
     protocol_version = "HTTP/1.1"
     kept = CONTENT

@@ -1,8 +1,8 @@
-"""Two tenants and a stranger against a real service: whatever one of them tries, the other's things stay its own.
+"""Two tenants and a stranger against a real service: no attempt of one reaches another's data.
 
-Every operation that the service describes is tried with what belongs to another tenant in place of one's own, and then
-requests spelled as no client would spell them. An attempt succeeds where the answer shows something of the victim's
-that the request did not, where it is a success, or where anything of the victim's has changed afterwards.
+Every documented operation is tried with another tenant's identifiers in place of one's own, followed by requests
+spelled as no client would spell them. An attempt succeeds where the answer shows something of the victim's that the
+request did not, where it is a success, or where anything of the victim's has changed afterwards.
 """
 
 from __future__ import annotations
@@ -46,21 +46,24 @@ from tests.support.waiting import within
 
 VICTIM, THIEF = "victims", "thieves"
 CANARY = "canary-7f3a9c"
-"""In all that the victim wrote."""
+"""A marker in everything that the victim wrote."""
 LEAST_ATTEMPTS = 40
-"""Against each promise that the service makes over HTTP."""
+"""The least number of attempts against each promise that the service makes over HTTP."""
 
 TENANT, READER, STRANGER = "another tenant", "another tenant's reader", "a stranger"
 LAKE_AWAY = "urn:penstock:problem:lake_error"
-"""There is no store: what may be asked of one's own lake comes that far."""
+"""The error of a permitted request about one's own lake, since there is no store."""
 OPEN = {"/health/live", "/health/ready"}
 ELSEWHERE = {"/v1/changes", "/v1/tables", "/v1/tables/{name}", "/v1/tables/{name}/preview"}
-"""Operations that no tenant calls here: a stream that does not end (see `tests/unit/service/test_streaming_feed.py`),
-and the catalog, which is every tenant's and would start a Java machine."""
+"""Operations that are not tried as a tenant.
+
+The stream does not end (`tests/unit/service/test_streaming_feed.py` tests who receives which events); the catalog belongs to
+every tenant and would start a JVM.
+"""
 
 
 def filled(text: str, said: Mapping[str, str]) -> str:
-    """The text with what stands for each of its `{names}`."""
+    """Return the text with its `{names}` replaced."""
     return re.sub(r"{(\w+)}", lambda found: said[found[1]], text)
 
 
@@ -75,12 +78,12 @@ class Scene:
     tokens: dict[str, str]
     hashes: dict[str, str]
     secrets: tuple[str, ...]
-    """What no answer to a thief may show, unless the thief said it first."""
+    """Strings that no answer to a thief may show, unless the thief's request contained them."""
     database: sa.Engine
     home: Home
 
     def state(self) -> object:
-        """All that thieves could change: the lakes, and the records but for the audit, which has their attempts."""
+        """Return all state that thieves could change: lakes, and the records without the audit of their attempts."""
         queries = (
             "SELECT * FROM applications ORDER BY id",
             "SELECT * FROM events ORDER BY id",
@@ -101,7 +104,7 @@ class Scene:
         body: bytes | None = None,
         port: int | None = None,
     ) -> tuple[int, str]:
-        """As it is written: a client library would put the address in order first."""
+        """Send a request with the path as it is written: a client library would normalize it."""
         connection = http.client.HTTPConnection(self.address, port or self.port, timeout=20)
         try:
             connection.putrequest(method, path, skip_accept_encoding=True)
@@ -120,13 +123,13 @@ class Scene:
         return self.asks(method, path, headers=headers, port=self.spark_ui_port)
 
     def ticket(self, who: str, application: str) -> str:
-        """As the console asks for one, for somebody who may."""
+        """Request a ticket as the console does, for a permitted user."""
         status, text = self.asks("POST", f"/v1/applications/{application}/ui", headers=self.as_(who))
         assert status == 201, text
         return re.search(r"ticket=([\w-]+)", text)[1]  # type: ignore[index]
 
     def enter(self, ticket: str) -> dict[str, str]:
-        """The cookie that a ticket is exchanged for, as a browser sends it; nothing where there is none."""
+        """Exchange a ticket for its cookie, as a browser would; empty where it is refused."""
         _, text = self.looks(f"/enter?ticket={ticket}")
         found = re.search(r"(?i)set-cookie: ([^;]+)", text)
         return {"Cookie": found[1]} if found else {}
@@ -161,7 +164,7 @@ def scene(tmp_path_factory: pytest.TempPathFactory, database_template: DatabaseT
         "administrator": {EVERY_INSTANCE: Scope.ADMINISTER},
     }
     made = {who: store.create(who if who in (TENANT, READER) else CANARY, grant) for who, grant in grants.items()}
-    # Where a service leaves it that makes the first token itself.
+    # The place where a service that makes the first token itself leaves it.
     (home.root / "service").mkdir(mode=0o700)
     write_atomically(home.root / "service" / "admin.token", made["administrator"][1])
     thiefs = engine.enqueue(specification(home, 2, instance=THIEF, lake="sales"))
@@ -197,7 +200,7 @@ def scene(tmp_path_factory: pytest.TempPathFactory, database_template: DatabaseT
 
 
 def _victims_application(engine: PretendingEngine, home: Home, records: sa.Engine, lake: Lake) -> str:
-    """One that has ended, with all that may be stolen of it."""
+    """Make an ended application with everything that a thief could steal."""
     made = engine.enqueue(
         specification(
             home,
@@ -215,7 +218,7 @@ def _victims_application(engine: PretendingEngine, home: Home, records: sa.Engin
     log.parent.mkdir(parents=True)
     write_atomically(log, f"{CANARY}\n")
     engine.request_stop(made.id)
-    # As if it had run: what is over is not changed by anybody else.
+    # As if it had run: no other component changes an ended application.
     with records.begin() as connection:
         connection.execute(sa.text("ALTER TABLE applications DISABLE TRIGGER USER"))
         connection.execute(
@@ -227,7 +230,7 @@ def _victims_application(engine: PretendingEngine, home: Home, records: sa.Engin
 
 
 def _operations() -> list[tuple[str, str, list[str], bool]]:
-    """Method, path, what stands in it, and whether it takes a body: of the whole service, as it describes itself."""
+    """Return each operation of the OpenAPI document: method, path, its parameters, and whether it takes a body."""
     home = Home(Path("/nowhere"))
     tokens: Any = Mock(TokenStore)
     described = create_app(Service(home, PretendingEngine(home), tokens)).openapi()["paths"]
@@ -261,7 +264,7 @@ def _body(path: str, scene: Scene) -> bytes:
 
 
 def _to_the_victims(path: str, scene: Scene) -> str:
-    """The path with what is the victim's in each place."""
+    """Return the path with the victim's identifier in each parameter."""
     victims = {
         "application_id": scene.application,
         "session_id": scene.application,
@@ -368,7 +371,7 @@ STRANGERS: tuple[dict[str, str], ...] = tuple(
         )
     ]
 )
-"""What somebody sends who knows what is public of a token, or kept of it, and not its secret."""
+"""Headers of a stranger who knows the public or stored parts of a token, but not its secret."""
 
 
 @pytest.mark.parametrize("number", range(len(STRANGERS)))
@@ -454,7 +457,7 @@ SPELLINGS = (
     "/v1/spark-history/sales/history/{id}/jobs/",
     "/v1/spark-history/..%2f..%2ftokens/x",
 )
-"""Ways to what is another's, by its own address, by one's own instance, and around the checks."""
+"""Paths to another's data: by its own address, through one's own queue, and around the checks."""
 
 
 @pytest.mark.parametrize("who", [TENANT, READER])
@@ -521,7 +524,7 @@ QUESTIONS = (
     "/v4/analytics_engines/thieves/spark_applications?limit=100&start=x",
     "/ae/spark/v2/thieves/jobs",
 )
-"""Questions that a tenant may ask, of which some are refused: none is answered with what is another's."""
+"""Queries that a tenant may send, of which some are refused: none returns another's data."""
 
 
 @pytest.mark.parametrize("who", [TENANT, READER])
@@ -579,7 +582,7 @@ def test_nobody_submits_in_anothers_name_or_with_anothers_keys(scene: Scene, pat
 
 
 def test_a_ticket_opens_the_pages_of_one_application_once(scene: Scene) -> None:
-    """What the thieves below are kept from."""
+    """The access that the following tests deny to thieves."""
     ticket = scene.ticket(VICTIM, scene.application)
     cookie = scene.enter(ticket)
     status, text = scene.looks(f"/applications/{scene.application}/", **cookie)
@@ -601,7 +604,7 @@ def test_a_ticket_is_good_once_whichever_replica_of_the_service_is_asked(scene: 
     with ThreadPoolExecutor(len(replicas)) as at_once:
         (given,) = filter(None, at_once.map(cookie, replicas))
     assert scene.enter(ticket) == {}
-    # The service that answers knows the cookie of the one that gave it.
+    # Each replica of the service knows the cookies of the others.
     assert scene.looks(given.root, Cookie=f"{given.name}={given.secret}")[0] == 307
 
 
@@ -630,11 +633,11 @@ LEADS_TO_PAGES = (
     "/lakes/{lake}/",
     "/lakes/..%2fapplications%2f{id}/",
 )
-"""At the origin of Spark's pages: ways to what is another's."""
+"""Paths to another's data at the origin of Spark's pages."""
 
 
 def _passes_of_thieves(scene: Scene) -> dict[str, dict[str, str]]:
-    """What a thief may have: by what it is, the headers that he sends."""
+    """Return the headers that a thief may send, by the kind of pass they carry."""
 
     def ends(ticket_or_cookie: str) -> None:
         digests = [hashlib.sha256(f"{kind} {ticket_or_cookie}".encode()).hexdigest() for kind in ("ticket", "cookie")]
@@ -697,7 +700,7 @@ def test_nobody_gets_to_sparks_pages_of_another_tenant(scene: Scene, subtests: p
             path = filled(spelling, said)
             with subtests.test(f"{what}: {spelling}"):
                 status, text = scene.looks(path, **headers)
-                # His own application's pages, and the same address with a slash behind it, are nothing to be kept from.
+                # The thief may see his own application's pages, also with a trailing slash.
                 harmless = (scene.thiefs_application in text, spelling == "/applications/{id}")
                 assert 400 <= status < 500 or (status == 307 and any(harmless)), text
                 assert not scene.shown(text, asked=path), text
@@ -726,7 +729,7 @@ def test_nothing_is_ended_from_sparks_pages(scene: Scene, method: str) -> None:
 
 
 def test_a_stranger_takes_no_connection_that_others_need(scene: Scene) -> None:
-    """He keeps the service waiting for bodies, with tokens that he made up; a token that is known is answered."""
+    """A stranger keeps the service waiting for bodies, with invented tokens; a known token is still answered."""
     status, _ = scene.asks("GET", "/v1/self", headers=scene.as_(TENANT))
     assert status == 200
     with contextlib.ExitStack() as held:

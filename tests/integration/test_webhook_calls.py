@@ -1,4 +1,4 @@
-"""Webhooks sent to a receiver on the loopback address: signed, sent once a try, and only where they may go."""
+"""Webhooks to a receiver on the loopback address: signed, sent once per try, and only to permitted addresses."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ LOOPBACK = AllowedNetworks.parse("127.0.0.1")
 
 
 class Receiver(HTTPServer):
-    """Answers `status`, with a redirect to itself in any case, and keeps what it got."""
+    """A receiver that answers `status`, always with a redirect to itself, and records requests."""
 
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
@@ -65,7 +65,7 @@ def receiver() -> Iterator[Receiver]:
 
 
 class Outcomes:
-    """An outbox that keeps what became of deliveries."""
+    """An outbox that records the outcome of deliveries."""
 
     def __init__(self) -> None:
         self.seen: list[tuple[str, Any]] = []
@@ -120,7 +120,7 @@ def test_nothing_is_sent_where_the_address_may_not_be_called(receiver: Receiver,
 def test_the_connection_goes_to_the_address_that_was_judged(
     receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A name that answers something else the second time is not asked a second time."""
+    """A name that would resolve differently the second time is resolved only once."""
     asked = []
 
     def once(host: str, port: int, **_: object) -> list[Any]:

@@ -1,4 +1,4 @@
-"""The chart's objects are what a real API server takes."""
+"""A real API server accepts the chart's objects."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ pytest_plugins = ["tests.support.kubernetes.rendering"]
 def test_a_real_api_server_takes_it(
     rendered: Any, request: pytest.FixtureRequest, tmp_path: Path, values: dict[str, Any]
 ) -> None:
-    """Validated and admitted by it, stored by it not: what no schema says, from names to Pod Security."""
+    """The server validates and admits the objects without storing them, which covers rules that no schema states."""
     config = os.environ.get("PENSTOCK_TEST_KUBECONFIG")
     if not config:
         pytest.skip("PENSTOCK_TEST_KUBECONFIG names no cluster: make test-kubernetes")
     cache = request.config.cache
     assert cache is not None
     kubectl = tool("kubectl", cache.mkdir("kubernetes-tools"))
-    # A dry run makes no namespace for the objects that come after it.
+    # A dry run makes no namespace for the objects that follow.
     there = {"namespace": "default", "createNamespace": False}
     found = rendered({**values, "applications": {**values.get("applications", {}), **there}})
     for thing in found.values():

@@ -1,7 +1,7 @@
-"""Applications on a Kubernetes from submission to end: state and reason are true, what they left is in the lake.
+"""Applications on Kubernetes from submission to end: state and reason are true, and their artifacts are in the lake.
 
-Beside `PENSTOCK_TEST_CLUSTER`, `PENSTOCK_TEST_HOST` names an address of this machine that pods can reach: lake and
-catalog are there for the time of a test.
+Besides `PENSTOCK_TEST_CLUSTER`, `PENSTOCK_TEST_HOST` names an address of this machine that pods can reach: lake and
+catalog listen there for the duration of a test.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ pytestmark = [
 SIZE = ClusterSize(ProcessSize(1, 512 << 20), ProcessSize(1, 512 << 20), 1)
 FILES = 40
 _LONGEST_SECONDS = 300.0
-"""How long two pods may take to start, on a machine that does much else."""
+"""The time two pods may take to start on a busy machine, in seconds."""
 
 WRITES = """
 from pyspark.sql import SparkSession
@@ -77,7 +77,7 @@ def engine(shared_home: Home, target: Target, monkeypatch: pytest.MonkeyPatch) -
 
 @pytest.fixture
 def run(engine: Engine, tmp_path: Path) -> Callable[..., Application]:
-    """Submit it, look after it to its end, and do what is to be done when it has said that it counted."""
+    """Submit the application, supervise it to its end, and run the callback once its log says that it counted."""
 
     def run(source: str, meanwhile: Callable[[Application], None] | None = None, **more: object) -> Application:
         script = tmp_path / "job.py"
@@ -119,7 +119,7 @@ def delete(engine: Engine, application: Application, role: str, *, grace_seconds
 
 
 def left_of(engine: Engine, application: Application) -> list[str]:
-    """The objects of the namespace that are its."""
+    """Return the application's objects in the namespace."""
     backend = engine.backend
     assert isinstance(backend, KubernetesBackend)
     found = []

@@ -1,6 +1,6 @@
-"""Clusters on a Kubernetes: what holds for those of this machine holds for them, and nothing of them stays.
+"""Clusters on Kubernetes meet the contract of local clusters and leave nothing behind.
 
-`PENSTOCK_TEST_CLUSTER` names the cluster file of a Kubernetes that may be used for it (`penstock cluster example`).
+`PENSTOCK_TEST_CLUSTER` names the file of a Kubernetes cluster that the tests may use (`penstock cluster example`).
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def backend(tmp_path: Path, target: Target) -> Iterator[KubernetesBackend]:
 
 
 def objects(backend: KubernetesBackend) -> set[str]:
-    """The applications that have an object in the namespace."""
+    """Return the applications that have an object in the namespace."""
     found = set()
     for kind in ("pods", "secrets", "configmaps", "services", "persistentvolumeclaims"):
         path = f"/api/v1/namespaces/{backend.target.namespace}/{kind}"
@@ -57,7 +57,7 @@ def delete_pods(backend: KubernetesBackend, application_id: str, role: str, *, g
 
 class TestKubernetesBackend(ClusterBackendContract):
     def left_of(self, backend: KubernetesBackend, application_id: str) -> list[str]:  # type: ignore[override]
-        """Containers of the driver and of executors that still run."""
+        """Return the containers of the driver and executors that still run."""
         path = f"/api/v1/namespaces/{backend.target.namespace}/pods"
         pods = backend.api.get(path, labelSelector=f"{layout.APPLICATION_LABEL}={application_id}").get("items") or []
         return [
@@ -112,7 +112,7 @@ class TestKubernetesBackend(ClusterBackendContract):
         backend.stop(handle, grace_seconds=5)
         backend.collect(handle)
         backend.release(handle)
-        # Its executors were its own: Kubernetes takes them away.
+        # The driver owns its executors: Kubernetes deletes them.
         within(lambda: objects(backend) == set())
 
     def test_an_image_that_is_not_there_is_told(

@@ -1,4 +1,4 @@
-"""DFSIO and the ingest on a real cluster and lake: measured, verified, nothing left behind, whoever dies meanwhile."""
+"""DFSIO and ingest on a real cluster and lake: measured, verified, and nothing is left even after kills."""
 
 from __future__ import annotations
 

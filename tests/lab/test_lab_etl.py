@@ -1,4 +1,4 @@
-"""ETL on a real cluster over a real store: what the unit tests pretend, once for all suites over generated data."""
+"""ETL on a real cluster and store, which the unit tests fake; it stands for all workloads over generated data."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reads on a real store: every client gives the right bytes, and a warm cache sends nothing."""
+"""Reads on a real store: every client returns the right bytes, and a warm cache sends no requests."""
 
 from __future__ import annotations
 

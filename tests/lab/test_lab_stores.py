@@ -1,4 +1,4 @@
-"""Two lakes of one home are two stores: measured in turns, each with what its own processes took, on one page."""
+"""Two lakes of one home are two stores: measured in turns, each with its own processes' usage, on one page."""
 
 from __future__ import annotations
 

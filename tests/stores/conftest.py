@@ -1,4 +1,4 @@
-"""A Ceph that the tests of this folder share."""
+"""A Ceph cluster that the tests of this folder share."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ __all__ = ["archives_tried", "java_home", "quick_java_machines"]
 
 @pytest.fixture(scope="session")
 def ceph(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ceph]:
-    """A Ceph with six OSDs and two gateways in a home of its own, one for the whole session: making it takes a while.
+    """A Ceph cluster with six OSDs and two gateways in its own home, one per session: making it takes a while.
 
-    Whoever ends a daemon of it starts it again.
+    A test that ends a daemon starts it again.
     """
     if lacking := daemons.missing_packages():
         pytest.skip(f"Ceph is not installed: there is no {', '.join(lacking)}")

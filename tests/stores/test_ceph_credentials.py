@@ -1,4 +1,4 @@
-"""Temporary credentials from a real Ceph: an application outlives those it began with, and holds no others."""
+"""Temporary credentials from a real Ceph cluster: an application outlives its first ones, and holds no others."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ pytestmark = pytest.mark.root
 SECONDS = 16
 NAME = "leased"
 
-# Replaces a table and reads it, again and again until it is told to end; then it tries another bucket, which the role
-# alone would allow.
+# Replaces a table and reads it repeatedly until an object requests its end; then it tries another bucket, which the
+# role alone would allow.
 WORKS_ON = """
 import os, sys, time
 from pyspark.sql import SparkSession
@@ -57,7 +57,7 @@ spark.stop()
 
 @pytest.fixture
 def lake(ceph: Ceph, shared_home: Home) -> Iterator[Lake]:
-    """Ceph's, in a home whose applications are given a quarter of a minute at a time."""
+    """Ceph's lake, in a home whose applications get credentials for 15 seconds at a time."""
     theirs = Lakes(Home(ceph.directory.parent.parent))
     on_ceph = theirs.get("ceph")
     role = f"arn:aws:iam:::role/{ROLE}"
@@ -104,7 +104,7 @@ def test_an_application_outlives_its_credentials_and_the_engine_that_renewed_the
         shown.update(command_lines())
         assert own.secret_key.encode() not in b"".join(environments(application))
         assert [name for name, text in files.items() if own.secret_key.encode() in text] == []
-        assert refusal(lambda: listed(lake, held[0])) in ("AccessDenied", "ExpiredToken")  # they have really ended
+        assert refusal(lambda: listed(lake, held[0])) in ("AccessDenied", "ExpiredToken")  # really expired
     finally:
         go.touch()
     ended = engine.wait(application.id, timeout_seconds=120)
@@ -148,7 +148,7 @@ def leased(directory: Path) -> Credentials:
 
 
 def contents(directory: Path) -> Iterator[tuple[str, bytes]]:
-    """Of files that come and go, those that are there."""
+    """Return the files that exist now; others may come and go."""
     for path in directory.rglob("*"):
         with contextlib.suppress(OSError):
             if path.is_file():

@@ -1,4 +1,4 @@
-"""An application on a real Ceph while daemons of it are killed: it is not even slow for long, and no task fails."""
+"""An application on a real Ceph cluster whose daemons are killed: it is slow only briefly, and no task fails."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.root
 
 NAME = "outages"
 
-# Replaces a table of several files and reads it, again and again until it is told to end.
+# Replaces a table of several files and reads it repeatedly until an object requests its end.
 WORKS_ON = """
 import os, sys
 from pyspark.sql import SparkSession
@@ -41,7 +41,7 @@ spark.stop()
 
 @pytest.fixture
 def lake(ceph: Ceph, shared_home: Home) -> Iterator[Lake]:
-    """The erasure-coded one, in a home that has a catalog already."""
+    """The erasure-coded lake, in a home that already has a catalog."""
     theirs = Lakes(Home(ceph.directory.parent.parent))
     coded, lakes = theirs.get("ceph-erasure"), Lakes(shared_home)
     yield lakes.add(replace(coded, name=NAME, kind="external"), theirs.credentials_of(coded))

@@ -1,4 +1,4 @@
-"""A real Ceph: an object store like the others, at the price its protection says, that outlives its daemons."""
+"""A real Ceph cluster: an object store like the others, with its protection's overhead, that survives lost daemons."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def erasure(home: Home) -> ObjectStore:
 
 @pytest.fixture
 def whole(ceph: Ceph) -> Iterator[Ceph]:
-    """For tests that end daemons: all run again afterwards."""
+    """Restart all daemons after a test that ends some."""
     yield ceph
     for daemon in ceph.daemons():
         if daemon.process:
@@ -95,7 +95,7 @@ def test_a_stored_byte_takes_three_replicated_and_one_and_a_half_behind_four_and
             if kept.stored_bytes >= len(content)
         }
 
-    # The OSDs tell the manager every five seconds.
+    # The OSDs report to the manager every five seconds.
     assert wait_until(lambda: measured() == {"ceph": 3.0, "ceph-erasure": 1.5}, 30), measured()
 
 
@@ -230,7 +230,7 @@ def test_its_secrets_are_in_private_files_and_in_no_argument_environment_or_log(
 def test_two_of_them_do_not_meet_and_what_is_elsewhere_is_removed_too(
     ceph: Ceph, store: ObjectStore, tmp_path: Path
 ) -> None:
-    """The second one keeps metadata on another medium, and is killed while it is made the first time."""
+    """The second OSD keeps metadata on another medium, and is killed during its first creation."""
     home, metadata = Home(tmp_path / "other"), tmp_path / "fast medium"
     second = Ceph(home)
     asked = {"osds": 3, "gateways": 1, "erasure": "2+1", "metadata_directory": metadata}
@@ -294,7 +294,7 @@ def running(ceph: Ceph) -> list[str]:
 
 
 def listening(pid: int) -> set[str]:
-    """The IPv4 addresses the process listens on, as proc(5) writes them."""
+    """Return the IPv4 addresses on which the process listens, in the notation of proc(5)."""
     sockets = {str(entry.readlink()) for entry in Path(f"/proc/{pid}/fd").iterdir() if entry.is_symlink()}
     found = set()
     for table in ("tcp", "tcp6"):

@@ -1,4 +1,4 @@
-"""A real HDFS as a lake: a NameNode, two DataNodes, applications on it, and what becomes of it when they are killed."""
+"""A real HDFS as a lake: a NameNode, two DataNodes, and applications, with and without kills."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tests.support.waiting import within
 NAME = "test-hdfs"
 SIZE = ClusterSize(ProcessSize(1, 512 << 20), ProcessSize(1, 512 << 20), executors=1)
 
-# Writes, kills the DataNode whose process id it is given, and goes on writing and reading as if nothing had happened.
+# Writes, kills the DataNode with the given process id, and goes on writing and reading as if nothing had happened.
 SURVIVES = """
 import os, signal, sys
 from pyspark.sql import SparkSession
@@ -61,7 +61,7 @@ def started(shared_home: Home) -> Iterator[HdfsCluster]:
 
 @pytest.fixture
 def cluster(started: HdfsCluster) -> HdfsCluster:
-    """The HDFS, on this machine: the test before may have left its DataNodes under other names."""
+    """HDFS on this machine: the previous test may have left its DataNodes under other names."""
     shape = started.shape()
     if shape is not None and shape.remote:
         started.down()
@@ -86,7 +86,7 @@ class TestHdfsObjectStore(ObjectStoreContract):
 
 
 def run(home: Home, directory: Path, source: str, *arguments: str) -> str:
-    """The id of the application, which ended well."""
+    """Run the application, which has to succeed, and return its id."""
     script = directory / "application.py"
     script.write_text(source, encoding="utf-8")
     engine = Engine(home)
@@ -106,9 +106,9 @@ def short_of_copies(cluster: HdfsCluster) -> int | None:
 
 
 def local_reads(cluster: HdfsCluster, *datanodes: str) -> tuple[int, int]:
-    """The number of blocks whose files DataNodes named to a reader, and the bytes of blocks that they sent themselves.
+    """Return the number of blocks that DataNodes handed out as files, and the bytes of blocks that they sent.
 
-    A DataNode gives out the same figures for ten seconds, so they count once they have not changed for longer.
+    A DataNode repeats its figures for ten seconds, so they count once they have been stable for longer.
     """
 
     def figures() -> tuple[int, int]:

@@ -1,4 +1,4 @@
-"""fio on a directory of this machine: each pattern is measured and nothing is left."""
+"""fio on a directory of this machine: each pattern is measured and no file is left."""
 
 from __future__ import annotations
 

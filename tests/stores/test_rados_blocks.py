@@ -1,4 +1,4 @@
-"""Block devices on a real Ceph are measured as its lakes are kept, verified by fio, and gone afterwards."""
+"""Block devices on a real Ceph cluster have its lakes' protection, are verified by fio, and are gone afterwards."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ MIB = 1 << 20
 
 
 def images(ceph: Ceph) -> list[str]:
-    told = run(ceph.directory, "rbd", "--conf", "ceph.conf", "list", rbd.POOL, doing="listing devices")
-    return told.split()
+    listed = run(ceph.directory, "rbd", "--conf", "ceph.conf", "list", rbd.POOL, doing="listing devices")
+    return listed.split()
 
 
 @pytest.mark.parametrize("lake", ["ceph", "ceph-erasure"])
@@ -63,7 +63,7 @@ def test_the_device_of_a_command_that_was_killed_goes_with_the_next(ceph: Ceph) 
 
 @pytest.fixture
 def device(tmp_path: Path) -> Iterator[Path]:
-    """A block device of this machine: a file, where the kernel has no RADOS devices."""
+    """A block device of this machine, or a file where the kernel has no RADOS devices."""
     file = tmp_path / "device"
     with file.open("wb") as content:
         content.truncate(64 * MIB)

@@ -31,11 +31,11 @@ A4_INCHES = (8.27, 11.69)
 
 
 class _LeftError(RuntimeError):
-    """The page was left, or loaded anew, before it answered."""
+    """The page was left or reloaded before it answered."""
 
 
 class Browser:
-    """One process, any number of pages, each with a fresh state."""
+    """One browser process with any number of pages, each with fresh state."""
 
     def __init__(self, read: int, write: int) -> None:
         self._read, self._write = read, write
@@ -46,15 +46,15 @@ class Browser:
     @staticmethod
     @contextlib.contextmanager
     def started(profile: Path) -> Iterator[Browser]:
-        """The machine's Chromium; the test is skipped where there is none."""
+        """Return the machine's Chromium, or skip the test where there is none."""
         command = shutil.which("chromium") or shutil.which("google-chrome")
         if command is None:
             pytest.skip("no Chromium on this machine")
-        # It reads commands from descriptor 3 and writes answers and events to descriptor 4.
+        # Chromium reads commands from descriptor 3 and writes answers and events to descriptor 4.
         to_browser, from_browser = os.pipe(), os.pipe()
         theirs = (to_browser[0], from_browser[1])
         process = subprocess.Popen(
-            # A shell hands them over: subprocess passes a descriptor on under the number it has here only.
+            # A shell renumbers them: subprocess passes a descriptor on only under the number it has in this process.
             [
                 *("bash", "-c", 'exec "$0" "$@" 3<&{} 4>&{}'.format(*theirs), command),
                 *(*_FLAGS, f"--user-data-dir={profile}", "about:blank"),
@@ -97,7 +97,7 @@ class Browser:
             self.events.append(self._next())
 
     def open(self, page: Path | str, *, dark: bool = False, width: int = 1200, height: int = 900) -> Page:
-        """A file, or an address on this machine."""
+        """Open a file, or an address on this machine."""
         target = self.call("Target.createTarget", url="about:blank")["targetId"]
         session = self.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
         opened = Page(self, session, target)
@@ -132,7 +132,7 @@ class Page:
         return self._browser.call(method, self._session, **parameters)
 
     def evaluate(self, expression: str) -> Any:
-        """The value of a JavaScript expression; of a promise, what it comes to."""
+        """Return the value of a JavaScript expression; a promise is awaited."""
         found = self.call("Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True)
         if "exceptionDetails" in found:
             raise RuntimeError(str(found["exceptionDetails"]))
@@ -144,11 +144,11 @@ class Page:
         self.painted()
 
     def painted(self) -> None:
-        """Return after the second animation frame from now: what was due before the first is on the screen then."""
+        """Return after the second animation frame: by then everything due before the first is on the screen."""
         self.evaluate("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
 
     def settled(self, stream: str) -> None:
-        """Return once every request is answered, but for those whose address ends with `stream`, and shown."""
+        """Return once every request is answered and rendered, except those whose address ends with `stream`."""
         deadline = time.monotonic() + _PATIENCE_SECONDS
         while True:
             self.painted()
@@ -167,7 +167,7 @@ class Page:
         return {address for address in waiting.values() if not address.endswith(stream)}
 
     def until(self, expression: str) -> Any:
-        """What the expression comes to, once that is true, also of a page that is loaded meanwhile.
+        """Return the expression's first true value, also from a page that is loaded meanwhile.
 
         Raises `TimeoutError`.
         """
@@ -183,7 +183,7 @@ class Page:
             time.sleep(0.02)
 
     def press(self, *keys: str) -> None:
-        """One key after the other, as a keyboard does it: `j`, `Enter`, `?`."""
+        """Press one key after the other, as on a keyboard: `j`, `Enter`, `?`."""
         for key in keys:
             text = {"Enter": "\r"}.get(key, key if len(key) == 1 else "")
             for kind in ("keyDown", "keyUp"):
@@ -192,16 +192,16 @@ class Page:
                 self.call("Input.dispatchKeyEvent", type=kind, key=key, code=key, windowsVirtualKeyCode=number, **more)
 
     def write(self, text: str) -> None:
-        """Into what has the focus."""
+        """Type into the focused element."""
         self.call("Input.insertText", text=text)
 
     def picture(self, file: Path) -> None:
-        """The page as it is seen now, as PNG."""
+        """Return a screenshot of the page, as PNG."""
         file.write_bytes(base64.b64decode(self.call("Page.captureScreenshot", format="png")["data"]))
 
     @property
     def problems(self) -> list[dict[str, Any]]:
-        """Exceptions and errors of the console, since the page was opened."""
+        """Return exceptions and console errors since the page was opened."""
         return [
             event["params"]
             for event in self._own_events()
@@ -212,7 +212,7 @@ class Page:
 
     @property
     def requested(self) -> list[str]:
-        """The addresses it asked for."""
+        """Return the addresses that the page requested."""
         return [
             event["params"]["request"]["url"]
             for event in self._own_events()
@@ -220,7 +220,7 @@ class Page:
         ]
 
     def pdf(self) -> bytes:
-        """As printed on A4 with the page's own margins."""
+        """Return the page as a PDF, printed on A4 with the page's own margins."""
         width, height = A4_INCHES
         found = self.call("Page.printToPDF", paperWidth=width, paperHeight=height, printBackground=True)
         return base64.b64decode(found["data"])

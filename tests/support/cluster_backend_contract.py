@@ -1,4 +1,4 @@
-"""What every `ClusterBackend` does. A test class inherits it and gives the fixture `backend`, an empty one."""
+"""The contract of every `ClusterBackend`: a test class inherits it and gives the fixture `backend`, an empty one."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ time.sleep(600)
 """
 
 
-# After its count it serves a page on its own loopback, as a session does.
+# After its count the application serves a page on its loopback, as a session does.
 COUNTS_AND_SERVES = """
 import http.server, os
 from pyspark.sql import SparkSession
@@ -43,8 +43,8 @@ class Answers(http.server.BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(b"from the driver")
 server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Answers)
-with open(os.environ["PUBLISHED"] + "/port", "w") as told:
-    told.write(str(server.server_port))
+with open(os.environ["PUBLISHED"] + "/port", "w") as published:
+    published.write(str(server.server_port))
 server.serve_forever()
 """
 
@@ -67,7 +67,7 @@ class ClusterBackendContract:
         return make
 
     def left_of(self, backend: ClusterBackend, application_id: str) -> Sequence[object]:
-        """What of the cluster's driver and executors still runs."""
+        """Return the processes of the cluster's driver and executors that still run."""
         return processes_of(application_id)
 
     def test_an_application_runs_once_with_what_it_was_given_and_release_leaves_nothing(
@@ -103,7 +103,7 @@ class ClusterBackendContract:
         assert backend.private_file(handle, "keys") == "open barley"
 
         self.pages_open_at_the_first_look_and_for_nobody_without_their_key(backend, handle)
-        # What listens on the driver's loopback is reached where the driver says.
+        # The published address reaches the server on the driver's loopback.
         within(lambda: bool(backend.private_file(handle, "port")))
         with backend.reach(handle, int(backend.private_file(handle, "port") or 0)) as here:
             assert httpx.get(f"http://127.0.0.1:{here}/", timeout=60).text == "from the driver"

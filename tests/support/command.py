@@ -1,4 +1,4 @@
-"""The `penstock` command as users type it, and the applications that tests run by it."""
+"""The `penstock` command as users type it, and the applications that tests run with it."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from tests.support.waiting import processes_of, within
 SMALL = ["--driver-memory", "512m", "--executors", "1", "--executor-cores", "1", "--executor-memory", "512m"]
 
 PATIENCE_SECONDS = 300.0
-"""How long a command may take on a machine that is busy with much else."""
+"""The time a command may take on a busy machine, in seconds."""
 
-# Counts, says so, and ends when it is told to.
+# Counts, reports the count, and ends on request.
 WAITS = """
 import os, sys, time
 from pyspark.sql import SparkSession
@@ -36,7 +36,7 @@ spark.stop()
 
 @dataclass(frozen=True)
 class Answers:
-    """The results of statements that succeeded, as `penstock sql --format json` prints them, and what ran them."""
+    """The results of statements that succeeded, as `penstock sql --format json` prints them, and their application."""
 
     results: list[dict[str, Any]]
     application: Application
@@ -44,7 +44,7 @@ class Answers:
 
     @property
     def rows(self) -> list[list[list[Any]]]:
-        """The rows of each result that has any."""
+        """Return the rows of each result that has any."""
         return [result["rows"] for result in self.results if result["rows"]]
 
     @property
@@ -56,7 +56,7 @@ class Answers:
 
 @dataclass
 class Command:
-    """`penstock` with this home, as users type it."""
+    """Run `penstock` with this home, as users type it."""
 
     home: Home
 
@@ -73,13 +73,13 @@ class Command:
         return process.returncode, out, err
 
     def ok(self, *arguments: str) -> str:
-        """The standard output of a command that succeeds."""
+        """Return the standard output of a command that has to succeed."""
         code, out, err = self.run(*arguments)
         assert code == 0, err
         return out
 
     def sql(self, statements: str, *options: str, fails: bool = False) -> Answers:
-        """Run statements on a small cluster. With `fails` the last of them is one that fails."""
+        """Run statements on a small cluster. With `fails` the last one has to fail."""
         engine = Engine(self.home)
         before = {one.id for one in engine.list()}
         code, out, err = self.run("sql", *SMALL, *options, "--format", "json", statements)
@@ -89,7 +89,7 @@ class Command:
 
 
 def running(engine: Engine, name: str) -> Application:
-    """The application of this name, once its first job is done."""
+    """Return the application of this name, once its first job is done."""
     within(lambda: bool(named(engine, name)))
     (application,) = named(engine, name)
     within(lambda: b"counted 10" in engine.artifacts.read(application, "driver.out", 0))
@@ -101,7 +101,7 @@ def named(engine: Engine, name: str) -> list[Application]:
 
 
 def executors(home: Home, application: Application) -> set[str]:
-    """The numbers of all executors that the cluster has had."""
+    """Return the numbers of all executors that the cluster has had."""
     return set(read_json(home.application(application.id) / "cluster" / "status.json")["executors"])
 
 

@@ -1,7 +1,7 @@
-"""PostgreSQL data directories that are made once in a run of tests and copied by whoever needs a fresh one.
+"""PostgreSQL data directories that are made once in a test run and copied for each test that needs a fresh one.
 
-A copy takes a fraction of what `initdb` and the migrations take, and saves the Java machine that makes the metastore's
-schema. Workers of one run share the templates: a file lock makes one of them make it and the others wait.
+A copy takes a fraction of the time of `initdb` and the migrations, and saves the JVM that makes the metastore's schema.
+Workers of one run share the templates: a file lock lets one worker make each while the others wait.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ class DatabaseTemplate:
         directory.mkdir(exist_ok=True)
 
     def copy_to(self, home: Home, *, metastore: bool = False) -> None:
-        """Give a home without a database a copy. The server is not started: `Database(home).up()` does that."""
+        """Copy the template into a home without a database. `Database(home).up()` starts the server."""
         source = self._made("metastore" if metastore else "records")
         home.create()
-        # With its owner, which is another account where the tests run as root.
+        # The copy keeps its owner, which is another account where the tests run as root.
         subprocess.run(["cp", "-a", "--reflink=auto", source, home.database], check=True)
 
     def _made(self, name: str) -> Path:
@@ -46,7 +46,7 @@ class DatabaseTemplate:
         with self._locked():
             if not target.exists():
                 home = Home(Path(tempfile.mkdtemp(dir=self._directory)))
-                # An external server may be in a test's environment.
+                # A test's environment may name an external server.
                 with mock.patch.dict(os.environ):
                     os.environ.pop(DATABASE_VARIABLE, None)
                     os.environ.pop(CATALOG_VARIABLE, None)

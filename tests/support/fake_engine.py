@@ -1,7 +1,7 @@
-"""An engine whose clusters are directories: everything of the engine is real but Spark.
+"""An engine whose clusters are directories: only Spark is fake.
 
-So a thousand applications go through the real records, queue, supervisors and dispatcher in minutes, and what was
-launched when, and how often, is in a file that no kill can take back.
+A thousand applications pass through the real records, queue, supervisors and dispatcher in minutes, and every launch
+and its time are in a file that no kill can take back.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ ROOM = Capacity(cores=64, memory_bytes=256 << 30)
 
 
 def specification(home: Home, number: int, **more: object) -> ApplicationSpec:
-    """Of an application that passes every check of a submission."""
+    """Return the specification of an application that passes every check of a submission."""
     file = home.root / "application.py"
     file.touch()
     return ApplicationSpec(application=str(file), size=SIZE, name=f"load-{number}", **more)  # type: ignore[arg-type]
 
 
 def launches(home: Home) -> list[str]:
-    """The ids, in the order of their launches; one that was launched twice is there twice."""
+    """Return the ids in the order of their launches; one that was launched twice appears twice."""
     log = home.root / "launches"
     return log.read_text(encoding="ascii").split() if log.exists() else []
 
@@ -88,7 +88,7 @@ class PretendedBackend(ClusterBackend):
         pass
 
     def collect(self, handle: Handle) -> Path:
-        # Not in the cluster's directory, whose time of change is when the application began.
+        # The file is outside the cluster's directory, whose modification time is the application's start.
         directory = self._home.root / "collected" / str(handle["application_id"])
         directory.mkdir(parents=True, exist_ok=True)
         write_json(directory / "summary.json", {})
@@ -102,7 +102,7 @@ class PretendedBackend(ClusterBackend):
 
 
 class Threads(DetachedSupervisors):
-    """In place of processes, so that a kill takes them along with the dispatcher."""
+    """Supervisors as threads instead of processes, so that a kill of the dispatcher ends them, too."""
 
     def __init__(self, engine: Engine) -> None:
         super().__init__(engine.home)

@@ -1,4 +1,4 @@
-"""A pytest plugin that counts the Java machines a run starts and fails a run that leaves something behind.
+"""A pytest plugin that counts the JVMs a run starts and fails a run that leaves something behind.
 
 A watcher thread in every pytest process lists the processes of the machine a few times a second. A process belongs to
 the run when its environment, arguments or working directory name the run's temporary directory or the run's mark. At
@@ -28,7 +28,7 @@ MARK = "PENSTOCK_TEST_RUN"
 SHARED_MEMORY = Path("/dev/shm")  # noqa: S108 - only listed
 _INTERVAL_SECONDS = 0.2
 _SETTLED_SECONDS = 10.0
-"""A process calls `exec` soon after it was forked. One that is older than this is looked at again only at the end."""
+"""The age in seconds beyond which a process is inspected again only at the end: `exec` follows soon after a fork."""
 _GRACE_SECONDS = float(os.environ.get("PENSTOCK_TEST_LEAK_GRACE_SECONDS", "10"))
 _TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 
@@ -44,16 +44,16 @@ class Seen:
 
 @dataclass
 class Watcher:
-    """The processes of one run. `marks` are byte strings of which one stands in every process of the run."""
+    """The processes of one run. `marks` are byte strings; every process of the run contains one of them."""
 
     marks: tuple[bytes, ...]
     _tests: list[tuple[float, str]] = field(default_factory=lambda: [(0.0, "before the first test")])
-    """When each began, in seconds since the machine's boot, in order."""
+    """The start times of the tests, in seconds since the machine's boot, in order."""
     seen: dict[ProcessId, Seen] = field(default_factory=dict)
     _young: dict[int, tuple[ProcessId, float]] = field(default_factory=dict)
-    """Processes by their id, and until when they are looked at, by the monotonic clock."""
+    """Processes by id, with the time until which they are inspected, by the monotonic clock."""
     _settled: set[int] = field(default_factory=set)
-    """The ids of those that are not looked at any more."""
+    """The ids of processes that are no longer inspected."""
     _looking: threading.Lock = field(default_factory=threading.Lock)
     _end: threading.Event = field(default_factory=threading.Event)
     _thread: threading.Thread | None = None
@@ -72,7 +72,7 @@ class Watcher:
         self._tests.append((time.clock_gettime(time.CLOCK_BOOTTIME), test))
 
     def test_at(self, started: int) -> str:
-        """The test that ran when a process started; the watcher may first see it in a later one."""
+        """Return the test that ran when a process started; the watcher may first see the process during a later one."""
         seconds = (started + 1) / _TICKS_PER_SECOND
         return self._tests[max(bisect.bisect(self._tests, (seconds, "")) - 1, 0)][1]
 
@@ -81,7 +81,7 @@ class Watcher:
         return sum(one.java for one in self.seen.values())
 
     def alive(self) -> list[Seen]:
-        """The processes of the run that still live; zombies do not."""
+        """Return the run's processes that still live; zombies do not count."""
         return [one for one in self.seen.values() if one.process.alive()]
 
     def _watch(self) -> None:
@@ -89,10 +89,13 @@ class Watcher:
             self.look()
 
     def look(self, *, again: bool = False) -> None:
-        """List the machine's processes once. A young one is looked at again, since it may yet call `exec`; with
-        `again` every one is. No id is reused between two looks: the machine would have to start thousands."""
+        """List the machine's processes once.
+
+        A young process is inspected again, since it may yet call `exec`; with `again` every process is. No id is reused
+        between two scans: the machine would have to start thousands of processes.
+        """
         with self._looking:
-            # No Path for each of the machine's processes.
+            # A Path for each of the machine's processes would be slow.
             running = {int(name) for name in os.listdir("/proc") if name.isdigit()} - {os.getpid()}  # noqa: PTH208
             self._settled = set() if again else self._settled & running
             self._young = {pid: young for pid, young in self._young.items() if pid in running and not again}
@@ -141,7 +144,7 @@ def _is_java(pid: int) -> bool:
 
 
 def in_shared_memory() -> set[Path]:
-    """The directories of Penstock in shared memory, of whichever home."""
+    """Return Penstock's directories in shared memory, of any home."""
     return set(SHARED_MEMORY.glob("penstock*")) if SHARED_MEMORY.is_dir() else set()
 
 
@@ -162,7 +165,7 @@ class LeakCheck:
 
     @staticmethod
     def _ports() -> set[int]:
-        """The ports on which this pytest process listens."""
+        """Return the ports on which this pytest process listens."""
         this = ProcessId.of(os.getpid())
         assert this is not None
         return listening_ports(this)
@@ -194,7 +197,7 @@ class LeakCheck:
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         if self._watcher is None:
             return
-        # A helper of this process's own, started with its first child; it would end with it.
+        # A helper of this process, started with its first child; it ends with this process.
         resource_tracker._resource_tracker._stop()  # type: ignore[attr-defined]
         deadline = time.monotonic() + _GRACE_SECONDS
         while (left := self._found()) and time.monotonic() < deadline:
@@ -214,7 +217,7 @@ class LeakCheck:
         assert self._watcher is not None
         self._watcher.look(again=True)
         alive = [(one.process.pid, one.test) for one in self._watcher.alive()]
-        # What it runs by now: when it was first seen, it may not yet have called `exec`.
+        # The command is read again: when the process was first seen, it may not yet have called `exec`.
         processes = [f"process {pid}, {_command(pid)} ({test})" for pid, test in alive]
         ports = [
             f"the pytest process listens on port {port} ({self._ports_of_tests.get(port, 'outside of tests')})"
@@ -241,7 +244,7 @@ class LeakCheck:
 
 
 def _belongs(directory: Path, base: bytes) -> bool:
-    """Whether a directory in shared memory is of a home below `base`, by the file in it that names its owner."""
+    """Return whether a directory in shared memory belongs to a home below `base`, by the owner file in it."""
     with contextlib.suppress(OSError):
         return any(base in file.read_bytes()[:4096] for file in directory.iterdir() if file.name == "home")
     return False

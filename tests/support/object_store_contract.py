@@ -1,4 +1,4 @@
-"""What every `ObjectStore` does. A test class inherits it and gives the fixture `store`, an empty one."""
+"""The contract of every `ObjectStore`: a test class inherits it and gives the fixture `store`, an empty one."""
 
 from __future__ import annotations
 

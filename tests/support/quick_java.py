@@ -1,6 +1,6 @@
-"""A Java that starts as cheaply as it can, for tests that start dozens of short Java machines.
+"""A Java home with minimal start-up cost, for tests that start dozens of short JVMs.
 
-A `conftest.py` imports the fixtures of this module for the tests of its folder. Nothing of the product differs:
+A `conftest.py` imports the fixtures of this module for the tests of its folder. The product is unchanged:
 `PENSTOCK_JAVA_HOME` names a Java home whose `java` adds `FLAGS`, and homes of tests share one directory of class-data
 archives.
 """
@@ -22,11 +22,14 @@ from penstock.home import Home
 from penstock.runtime import jvm
 
 FLAGS = ("-XX:TieredStopAtLevel=1", "-XX:+UnlockDiagnosticVMOptions", "-XX:-BytecodeVerificationRemote")
-"""An application of a few seconds never earns back what the optimising compiler costs. The byte code of the four
-thousand classes that no archive can hold is verified by the suites of the JVM modules, which run without this."""
+"""JVM options for applications of a few seconds, which never earn back the cost of the optimising compiler.
+
+The suites of the JVM modules run without these options, so they verify the byte code of the four thousand classes that
+no archive can hold.
+"""
 
 WORTH_ARCHIVES = 20
-"""A run of fewer tests that start Spark makes no archives: they cost the processor time of some ten clusters."""
+"""The least number of Spark tests for which a run makes archives: they cost the CPU time of some ten clusters."""
 
 
 @pytest.fixture(scope="session")
@@ -36,7 +39,7 @@ def java_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def archives_tried(java_home: Path, shared_home: Home, class_archives: Path) -> None:
-    """The class-data archives, which this worker or another makes once, unless they are there from an earlier run."""
+    """The class-data archives, which one worker makes unless an earlier run did."""
     with used(java_home):
         make_archives(shared_home, class_archives)
 
@@ -52,7 +55,7 @@ def quick_java_machines(request: pytest.FixtureRequest, java_home: Path) -> Iter
 
 
 def make_home(directory: Path) -> Path:
-    """Make a Java home that is the machine's own but for its `java`; return it."""
+    """Make a copy of the machine's Java home with another `java`, and return it."""
     real = jvm.find_java().home
     for entry in real.iterdir():
         if entry.name != "bin":
@@ -69,14 +72,14 @@ def make_home(directory: Path) -> Path:
 
 @contextlib.contextmanager
 def used(home: Path) -> Iterator[None]:
-    """Whatever this process starts meanwhile runs on the Java in `home`."""
+    """Run child processes on the Java in `home` while the context is active."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PENSTOCK_JAVA_HOME", str(home))
         yield
 
 
 def share_archives(home: Home, directory: Path) -> None:
-    """Let the class-data archives of `home` be those in `directory`, made or not."""
+    """Point the class-data archives of `home` to `directory`, whether they exist or not."""
     home.create()
     directory.mkdir(parents=True, exist_ok=True)
     with contextlib.suppress(FileExistsError):
@@ -84,7 +87,7 @@ def share_archives(home: Home, directory: Path) -> None:
 
 
 def make_archives(home: Home, directory: Path) -> None:
-    """Make the archives in `directory`, which `home` shares, unless they are there or another worker makes them."""
+    """Make the archives in `directory`, which `home` shares, unless they exist or another worker makes them."""
     from penstock.engine.installation import Installation
 
     lock = os.open(directory.parent / "class-archives.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)

@@ -1,4 +1,4 @@
-"""This machine's own lake and database at an address that a Kubernetes' pods can reach, for the time of a test."""
+"""This machine's lake and database at an address that pods can reach, for the duration of a test."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ LAKE = "within-reach"
 
 
 def passed_on(host: str, port: int) -> contextlib.closing[PassingGateway]:
-    """A port of `host` whose every byte goes to that port of 127.0.0.1."""
+    """Forward a port of `host` to that port of 127.0.0.1."""
     return contextlib.closing(PassingGateway(("127.0.0.1", port), host))
 
 
 @contextlib.contextmanager
 def lake_and_database(home: Home, host: str) -> Iterator[dict[str, str]]:
-    """`LAKE` is the embedded lake at `host`. Yields what the environment of an engine must say of the database."""
+    """Provide the embedded lake at `host` as `LAKE`. Yields an engine's environment variables for the database."""
     own, database = Installation(home).lake_up(), Database(home)
     logins = {DATABASE_VARIABLE: database.url(RECORDS), CATALOG_VARIABLE: database.url(METASTORE)}
     with contextlib.ExitStack() as stack:

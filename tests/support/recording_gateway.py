@@ -1,4 +1,4 @@
-"""A gateway in front of a server that hears what clients ask, for tests that say which requests went out."""
+"""A gateway in front of a server that records clients' requests, for tests of which requests were sent."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ def first_endpoint(lake: Lake) -> tuple[str, int]:
 
 
 class PassingGateway:
-    """Listens on a port of `host` and passes every byte on to `upstream`, over plain TCP.
+    """A listener on a port of `host` that passes every byte on to `upstream`, over plain TCP.
 
-    The `Host` header, which an S3 client signed, is its own and passes unchanged.
+    The `Host` header, which an S3 client signs, passes unchanged.
     """
 
     def __init__(self, upstream: tuple[str, int], host: str = "127.0.0.1") -> None:
@@ -29,11 +29,13 @@ class PassingGateway:
         threading.Thread(target=self._accept, daemon=True).start()
 
     def heard(self, data: bytes) -> None:
-        """What a client sent, before it is passed on. S3A's clients send a request when the answer to the one before
-        has come, so that each begins with such a piece."""
+        """Record a piece that a client sent, before it is passed on.
+
+        S3A's clients send a request once the previous one is answered, so each request begins with such a piece.
+        """
 
     def passes(self) -> bool:
-        """Whether bytes still pass; a connection that finds they do not goes silent for good."""
+        """Whether bytes still pass; a connection on which they do not goes silent for good."""
         return True
 
     def close(self) -> None:
@@ -59,6 +61,6 @@ class PassingGateway:
                 if not self.passes():
                     return
                 target.sendall(data)
-        # Also where a side broke off: the other would wait for it, and this process keep both connections.
+        # Also after one side broke off: the other would wait for it, and this process would keep both connections.
         with contextlib.suppress(OSError):
             target.shutdown(socket.SHUT_WR)

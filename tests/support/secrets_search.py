@@ -1,4 +1,4 @@
-"""Everything that a run shows or leaves behind, as (name, bytes), for tests that search it for secrets."""
+"""All output and files of a run, as (name, bytes), for tests that search them for secrets."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def records(home: Home) -> Iterator[tuple[str, bytes]]:
 
 
 def files_left(home: Home) -> Iterator[tuple[str, bytes]]:
-    """All of the home but the two private places where secrets live, each readable by its owner alone."""
+    """Yield all files of the home except the two private directories of secrets, each readable by its owner alone."""
     for path in home.root.rglob("*"):
         if path.is_file() and home.database not in path.parents and home.lake not in path.parents:
             yield str(path), path.read_bytes()

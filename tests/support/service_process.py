@@ -29,7 +29,7 @@ class Served:
 
     @contextlib.contextmanager
     def looking(self, path: str) -> Iterator[httpx.Client]:
-        """A browser at the origin of Spark's pages, which the link that is asked for at `path` let in."""
+        """Return a client at the origin of Spark's pages, admitted by the link requested at `path`."""
         with self.client() as service, httpx.Client(base_url=self.spark_ui, timeout=120) as browser:
             link = service.post(path)
             link.raise_for_status()
@@ -41,7 +41,7 @@ class Served:
 def serving(home: Home) -> Iterator[Served]:
     """`penstock serve` over a home, as an administrator uses it.
 
-    It looks after what nobody else does: no longer there than the tests that want it, for others kill supervisors.
+    It supervises applications without a supervisor, so it ends with the tests that need it: others kill supervisors.
     """
     port, spark_ui_port = free_ports(2)
     options = ["--port", str(port), "--spark-ui-port", str(spark_ui_port)]

@@ -1,5 +1,4 @@
-"""A Security Token Service of a page: it answers as it is told, and keeps what it was asked. Of S3 it knows an empty
-bucket."""
+"""A minimal Security Token Service with configurable answers, which records its requests and serves an empty bucket."""
 
 from __future__ import annotations
 
@@ -26,13 +25,13 @@ _REFUSED = "<ErrorResponse><Error><Code>{code}</Code><Message>{message}</Message
 
 @dataclass
 class TinySts:
-    """`answer` makes the next credentials of a request; what it raises as `Refused` is what the client gets."""
+    """`answer` makes the credentials for a request; the client gets the error of a `Refused` that it raises."""
 
     answer: Callable[[Asked], tuple[str, str, str]] = lambda _: ("AKTEMP", "s3cret/temp", "token+temp")
     clock_offset_seconds: float = 0.0
-    """How far this server's clock is ahead."""
+    """The time by which this server's clock is ahead."""
     refuses_deletes: tuple[int, str] | None = None
-    """The status of its answer to a DeleteObjects, and the code in it."""
+    """The status and error code of its answer to a DeleteObjects."""
     asked: list[Asked] = field(default_factory=list)
     url: str = ""
 

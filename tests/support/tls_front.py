@@ -1,4 +1,4 @@
-"""An authority of the test's own, and TLS in front of a store that has none."""
+"""A certificate authority for tests, and TLS in front of a store that has none."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from pathlib import Path
 @dataclass(frozen=True)
 class Certificates:
     authority: Path
-    """Its certificate, in PEM."""
+    """The authority's certificate, in PEM."""
     server: Path
     key: Path
 
 
 def certificates(directory: Path, *names: str) -> Certificates:
-    """A server's certificate for these host names, by an authority nobody else knows."""
+    """Issue a server certificate for these host names by an authority that no other program trusts."""
     directory.mkdir(parents=True, exist_ok=True)
     authority, authority_key = directory / "ca.pem", directory / "ca.key"
     server, key, request, extensions = (directory / name for name in ("server.pem", "server.key", "request", "ext"))
@@ -44,7 +44,7 @@ def openssl(*arguments: object) -> None:
 
 
 class TlsFront:
-    """Listens with TLS on a port of 127.0.0.1 and passes every byte on, also that of the Host header."""
+    """A TLS listener on a port of 127.0.0.1 that passes every byte on, including the Host header."""
 
     def __init__(self, certificates: Certificates, target: tuple[str, int]) -> None:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -53,7 +53,7 @@ class TlsFront:
         self._listener = socket.create_server(("127.0.0.1", 0), backlog=64)
         self._context = context
         self.connections = 0
-        """Those whose client trusted the certificate."""
+        """The connections whose client trusted the certificate."""
         threading.Thread(target=self._accept, daemon=True).start()
 
     @property
@@ -61,7 +61,7 @@ class TlsFront:
         return int(self._listener.getsockname()[1])
 
     def close(self) -> None:
-        # A thread that waits in accept keeps a socket open that is merely closed.
+        # A thread that waits in accept keeps a socket open even after close.
         with contextlib.suppress(OSError):
             self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()

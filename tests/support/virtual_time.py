@@ -1,7 +1,7 @@
-"""An event loop whose clock jumps to the next timer as soon as nothing else can be done.
+"""An event loop whose clock jumps to the next timer as soon as nothing else is ready.
 
-A test under it takes no time however long its coroutines wait, and runs the same on every machine. A wait without an
-end fails instead of hanging. There are no threads: `Inline` stands for anyio's `to_thread`.
+A test under it takes no time however long its coroutines wait, and runs the same on every machine. An endless wait
+fails instead of hanging. There are no threads: `Inline` stands for anyio's `to_thread`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 
 class _Selector(selectors.DefaultSelector):
-    """Finds what is ready, and lets the clock pass where that is nothing."""
+    """A selector that returns ready descriptors, and advances the clock where there are none."""
 
     loop: VirtualTimeLoop
 
@@ -40,7 +40,7 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
 
 
 class Clock:
-    """In place of the module `time` where a coroutine is tested."""
+    """A stand-in for the module `time` in tests of a coroutine."""
 
     @staticmethod
     def monotonic() -> float:
@@ -48,7 +48,7 @@ class Clock:
 
 
 class Inline:
-    """In place of `anyio.to_thread`: runs the function at once."""
+    """A stand-in for `anyio.to_thread` that runs the function at once."""
 
     @staticmethod
     async def run_sync(function: Callable[..., T], *arguments: object, **_: object) -> T:
@@ -57,7 +57,7 @@ class Inline:
 
 
 def run(work: Coroutine[Any, Any, T]) -> T:
-    """Run it to its end on a clock of its own."""
+    """Run the coroutine to its end on a virtual clock."""
     loop = VirtualTimeLoop()
     try:
         return loop.run_until_complete(work)

@@ -1,4 +1,4 @@
-"""Waiting for a condition, and the processes of an application as the kernel lists them."""
+"""Waits for a condition, and the processes of an application as the kernel lists them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ PATIENCE_SECONDS = 120.0
 
 
 def within(holds: Callable[[], bool], seconds: float = PATIENCE_SECONDS, *, pause_seconds: float = 0.05) -> None:
-    """Wait until it holds; fails when it does not after so many seconds."""
+    """Wait until the condition holds; fail when it does not within this many seconds."""
     deadline = time.monotonic() + seconds
     while not holds():
         assert time.monotonic() < deadline, "waited too long"
@@ -19,7 +19,7 @@ def within(holds: Callable[[], bool], seconds: float = PATIENCE_SECONDS, *, paus
 
 
 def processes_of(application_id: str) -> list[int]:
-    """By their environment, as the kernel tells it: nothing of Penstock is asked."""
+    """Return processes by their environment as the kernel reports it, independently of Penstock."""
     mark = f"PENSTOCK_APPLICATION={application_id}".encode()
     found = []
     for process in Path("/proc").iterdir():

@@ -19,7 +19,7 @@ __all__ = ["archives_tried", "java_home", "quick_java_machines"]
 
 @pytest.fixture
 def bare_home(tmp_path: Path, class_archives: Path) -> Iterator[Home]:
-    """A home of the test's own, for clusters without a lake or a database."""
+    """A separate home for clusters without a lake or a database."""
     home = Home(tmp_path / "mein Zuhause")
     quick_java.share_archives(home, class_archives)
     yield home

@@ -84,7 +84,7 @@ def test_sql_answers_on_its_own_cluster_leaves_no_result_behind_and_keeps_its_st
         return {found.key for found in engine.store(None).list("penstock/results/")}
 
     text = "SELECT 1 AS eins, 'zwei; ß' AS b; SELECT nope"
-    # A client of the service may have left some in the same lake, to be fetched later.
+    # A client of the service may have left uploads in the same lake, to be fetched later.
     before = results()
     code, out, err = penstock.run("sql", *SMALL, "--format", "csv", text)
     assert code == 1
@@ -93,7 +93,7 @@ def test_sql_answers_on_its_own_cluster_leaves_no_result_behind_and_keeps_its_st
     assert "Traceback" not in err
     assert results() <= before
     assert not list((penstock.home.root / "cache").glob("statements-*"))
-    # By the newest application: `penstock sql` gives its own no name.
+    # The newest application identifies it: `penstock sql` gives its application no name.
     assert sql.kept(Engine(penstock.home), engine.list(limit=1)[0]) == text
 
 

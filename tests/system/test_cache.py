@@ -1,4 +1,4 @@
-"""The page cache as users meet it: filled by applications, seen, emptied and filled again by commands."""
+"""The page cache from the user's side: filled by applications; shown, emptied and refilled by commands."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_what_one_application_leaves_is_seen_dropped_warmed_and_read_by_the_next
     written = lake_counts(penstock.sql(f"{TABLE}; {QUERY}"))
     assert written["pages_written_through"] > 0
 
-    # The table's header as Python reads it, against the files that Scala's side has written.
+    # Python's reader of the table header, against files that Scala wrote.
     seen, files = in_memory(shared_home), page_files(shared_home)
     assert seen["pages"] == len(files) > 0
     assert seen["used_bytes"] == sum(-(-path.stat().st_size // 4096) * 4096 for path in files)

@@ -1,4 +1,4 @@
-"""One metastore under several Spark applications at once, and its making killed, raced and refused."""
+"""One metastore under several Spark applications at once, and its creation killed, raced and refused."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def make_schema(database: Database, java: Path | str | None = None) -> None:
 
 
 def layout(database: Database) -> list[tuple[object, ...]]:
-    """Every column, index and constraint of the schema, in one order."""
+    """Return every column, index and constraint of the schema, in a fixed order."""
     with database.engine(METASTORE).connect() as connection:
         columns = connection.execute(
             text("SELECT table_name, column_name, data_type, is_nullable FROM information_schema.columns"
@@ -65,7 +65,7 @@ class Warehouse:
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory, database_template: DatabaseTemplate) -> Iterator[Database]:
-    """A database with the metastore's schema, made in one go."""
+    """A database with the metastore's schema, made without interruption."""
     home = Home(tmp_path_factory.mktemp("a catalog") / "home")
     database_template.copy_to(home, metastore=True)
     with pytest.MonkeyPatch.context() as patch:
@@ -78,7 +78,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory, database_template: DatabaseT
 
 @pytest.fixture(scope="module")
 def warehouse(whole: Database, class_archives: Path, tmp_path_factory: pytest.TempPathFactory) -> Warehouse:
-    """What two Spark applications that ran at the same time left behind."""
+    """The output of two Spark applications that ran at the same time."""
     root = tmp_path_factory.mktemp("a warehouse")
     metastore = Metastore(whole)
     private, scratch = root / "private", root / "scratch"
@@ -164,7 +164,7 @@ def test_callers_at_once_make_one_schema_and_later_ones_start_no_jvm(database: D
     make_schema(database, java="/no/java/is/needed")
 
 
-# Stops the making at one table out of 44, so that a kill meets it half-way on a machine of any speed.
+# The creation stops at one table out of 44, so that a kill hits it half-way on a machine of any speed.
 _SLEEP_AT_TBLS = """
     CREATE FUNCTION sleep_at_tbls() RETURNS event_trigger LANGUAGE plpgsql AS $$
     BEGIN
@@ -207,7 +207,7 @@ def test_a_schema_whose_making_was_killed_is_completed_to_the_same_layout(
     make_schema(database)
     assert layout(database) == expected
 
-    # Killed later: after SchemaTool's commit, before our own.
+    # This kill is later: after SchemaTool's commit, before ours.
     with database.engine(METASTORE).begin() as open_connection:
         open_connection.execute(text('DROP TABLE "SEQUENCE_TABLE"; DELETE FROM "VERSION"'))
     make_schema(database)

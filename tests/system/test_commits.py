@@ -81,7 +81,7 @@ print("RESULT", json.dumps(outcome))
 
 
 class Stalling(PassingGateway):
-    """Passes everything on until the second request of the awaited kind: then nothing, until `resume`."""
+    """A gateway that passes everything on until the second request of the awaited kind, then nothing until `resume`."""
 
     def __init__(self, upstream: tuple[str, int]) -> None:
         self.stalled = threading.Event()
@@ -124,7 +124,7 @@ def stalling(shared_home: Home) -> Iterator[Stalling]:
 
 
 def files(store: S3ObjectStore, lake: Lake, table: str) -> dict[str, set[str]]:
-    """Names of files by partition."""
+    """Return the names of files by partition."""
     found: dict[str, set[str]] = {}
     for listed in store.list(table + "/part="):
         _, partition, name = listed.key.rsplit("/", 2)
@@ -140,7 +140,7 @@ def test_a_driver_killed_in_its_commit_is_finished_by_the_sweep(
     script = tmp_path / "writes.py"
     script.write_text(WRITES)
     table = "commits/killed"
-    # A commit that replaces partitions lists the files in them, and looks into none.
+    # A commit that replaces partitions lists their files, and reads none.
     old = {f"part={part}": {f"part-00000-{uuid.uuid4()}-c000.snappy.parquet"} for part in range(4)}
     for partition, names in old.items():
         for name in names:
@@ -174,7 +174,7 @@ def test_a_driver_killed_in_its_commit_is_finished_by_the_sweep(
     for partition in ("part=0", "part=1", "part=2"):
         assert len(new[partition]) == 1
         assert not new[partition] & old[partition]
-    # That it has landed is there for its driver, for a day; this one will not ask.
+    # The record of the landed commit is kept a day for its driver, which will not ask for it here.
     kept = json.loads(Command(shared_home).ok("lake", "sweep", table + "/", "--json"))["found"]
     assert [(found["kind"], found["files"], found["action"]) for found in kept] == [("journal", 1, "kept")]
 
@@ -187,7 +187,7 @@ def test_an_executor_killed_while_it_writes_leaves_no_trace_in_the_table(
     script = tmp_path / "writes.py"
     script.write_text(WRITES)
     table = "commits/lost"
-    # The second of the four files that the task sends, one for each partition.
+    # The second of the task's four files, one for each partition.
     stalling.await_request("PUT", "partNumber")
     command = Command(shared_home).start(
         "run", *SMALL, "--lake", "stalling", "--name", "lost", str(script), "0", "12", "append", f"{lake.root}/{table}"
@@ -210,7 +210,7 @@ def test_an_executor_killed_while_it_writes_leaves_no_trace_in_the_table(
 
 
 def ids(store: S3ObjectStore, table: str, directory: Path) -> list[int]:
-    """The column `id` of all rows, as an engine reads it that is not the one that wrote them."""
+    """Return the column `id` of all rows, read by another engine than the one that wrote them."""
     for number, listed in enumerate(store.list(table + "/part=")):
         (directory / f"{number}.parquet").write_bytes(store.get(listed.key))
     with duckdb.connect() as connection:
@@ -236,7 +236,7 @@ def test_a_table_of_the_catalog_is_kept_until_the_query_that_replaces_it_has_bee
         assert outcome[table] == {
             "failed": True,
             "kept": [0, 1, 2, 3],
-            # With the same columns and partitions the catalog's entry is not made anew.
+            # With the same columns and partitions the catalog's entry is reused.
             "alike": [[20, 21, 22], ["part=0", "part=1"], True],
             "other": [[30, 31, 32], ["day=30", "day=31", "day=32"], ["id", "price", "day"]],
             "filtered": 1.5,

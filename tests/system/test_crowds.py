@@ -1,4 +1,4 @@
-"""Several applications at once from the threads of one process, as the lab has them."""
+"""Several applications at once from the threads of one process, as in the lab."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from penstock.lab.session import Session, StoppedByFailure
 from penstock.model import Application, ApplicationSpec, ClusterSize, ProcessSize, State
 from tests.support.waiting import processes_of
 
-# Says that it is there, and ends when the other one has said so.
+# Announces itself, and ends once the other one has announced itself.
 MEETS = """
 import os, sys, time
 from pyspark.sql import SparkSession

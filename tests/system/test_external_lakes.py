@@ -1,4 +1,4 @@
-"""Stores of the user's own: TLS with an authority nobody else knows, many endpoints, the bucket in the host's name."""
+"""External stores: TLS with a private authority, many endpoints, and the bucket in the host name."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from tests.support.tls_front import Certificates, TlsFront, certificates, fronts
 SIZE = ClusterSize(ProcessSize(1, 512 << 20), ProcessSize(1, 512 << 20), 1)
 DOMAIN = "store.test"
 
-# Many small files, so that every gateway has its share; then all of them are read.
+# Many small files, so that every gateway receives some; then all of them are read.
 WRITES_AND_READS = """
 import sys
 from pyspark.sql import SparkSession
@@ -79,7 +79,7 @@ def test_a_store_behind_tls_of_an_own_authority_is_used_through_every_gateway(
     assert code == 5
     assert "is not trusted" in err
     assert "--ca-file" in err
-    assert sum(front.connections for front in gateways) == 0  # nothing was sent to who is not trusted
+    assert sum(front.connections for front in gateways) == 0  # nothing was sent to an untrusted server
     code, err = added(command, "guarded", *endpoints, "--ca-file", str(issued.authority))
     assert code == 0, err
     try:
@@ -97,7 +97,7 @@ def test_a_store_behind_tls_of_an_own_authority_is_used_through_every_gateway(
 
 @pytest.fixture
 def hosted(tmp_path: Path, shared_home: Home, issued: Certificates, resolved: Path) -> Iterator[tuple[Lake, TlsFront]]:
-    """A store that finds the bucket in the host's name alone, as a lake of the shared home."""
+    """A store that takes the bucket from the host name only, as a lake of the shared home."""
     own = Home(tmp_path / "store")
     with pytest.MonkeyPatch.context() as patch:
         plain = seaweed.server_command
@@ -121,7 +121,7 @@ def hosted(tmp_path: Path, shared_home: Home, issued: Certificates, resolved: Pa
 
 @pytest.fixture
 def resolved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Names that no server knows lead to this machine: here by the resolver, in a JVM by the hosts file returned."""
+    """Resolve unregistered names to this machine: here by the resolver, in a JVM by the returned hosts file."""
     real = socket.getaddrinfo
 
     def resolve(host: Any, *rest: Any, **more: Any) -> Any:
@@ -141,7 +141,7 @@ def test_a_bucket_in_the_hosts_name_is_used_with_tls(
     lake, front = hosted
     script = tmp_path / "writes.py"
     script.write_text(WRITES_AND_READS, encoding="utf-8")
-    # In this process, whose resolver is told.
+    # The engine runs in this process, whose resolver is patched.
     engine = Engine(shared_home)
     naming = f"-Djdk.net.hosts.file={resolved}"
     asked = ApplicationSpec(

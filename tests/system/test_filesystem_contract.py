@@ -1,5 +1,7 @@
-"""Hadoop's own contract tests, and what is asserted of writing, against the embedded store: the suites that Maven runs
-against a store of its own, started once more with another one."""
+"""Hadoop's contract tests and the write tests against the embedded store.
+
+Maven runs the same suites against its own store.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Spark's own pages of an application that was started without them: live through the service, then the history."""
+"""Spark's pages of an application that was started without them: live through the service, then the history."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def links(page: str) -> set[str]:
 
 
 def waiting(client: Client, program: Path) -> Application:
-    """One that has run its job and does nothing more."""
+    """An application that has run its job and is idle."""
     program.write_text(WAITS)
     small = {"driver_memory": "600m", "executor_memory": "600m", "executor_cores": 1, "executors": 1}
     application = client.submit(program, **small)

@@ -41,7 +41,7 @@ class TestLocalBackend(ClusterBackendContract):
     def test_killed_processes_are_told_apart_and_what_they_had_in_memory_is_given_back(
         self, backend: LocalBackend, launch: Callable[..., Launch], memory: Path, bare_home: Home
     ) -> None:
-        """An executor is replaced; without its keeper a cluster is lost, and takes everything with it."""
+        """A lost executor is replaced; without its process supervisor a cluster is lost, with everything in it."""
         wanted = launch(SHUFFLES_AND_WAITS)
         wanted = replace(
             wanted, spec=replace(wanted.spec, size=replace(wanted.spec.size, scratch_memory_bytes=1 << 30))
@@ -73,7 +73,7 @@ class TestLocalBackend(ClusterBackendContract):
 
 
 def in_memory(root: Path) -> list[str]:
-    """Everything in memory that is no directory, by the name of the executor whose it is."""
+    """Return the owning executor's name for each file in memory."""
     return [path.relative_to(root).parts[3] for path in root.rglob("*") if path.is_file()]
 
 

@@ -1,5 +1,7 @@
-"""Tasks run where their pages are: executors under three names of this machine, as if they were three machines, or by
-their nodes' names, as if they were three pods of a Kubernetes."""
+"""Tasks run where their pages are.
+
+Executors use three names of this machine, like three machines, or their nodes' names, like three Kubernetes pods.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,7 @@ HOSTS = ("127.0.0.2", "127.0.0.3", "127.0.0.4")
 NODES = dict(zip(HOSTS, ("worker-a", "worker-b", "worker-c"), strict=True))
 FILES = 40
 
-# Spark may list a table before its executors are there; the application waits for them first.
+# Spark may list a table before its executors exist; the application waits for them first.
 READS_TWICE = """
 import sys, time
 from pyspark.sql import SparkSession
@@ -60,7 +62,7 @@ def test_tasks_run_on_the_hosts_that_their_files_prefer(
     local = localities["NODE_LOCAL"] + localities["PROCESS_LOCAL"]
     print(f"{local} of {len(reads)} tasks ran where their file's pages are wanted: {dict(localities)}")
     assert len(reads) == 2 * FILES
-    # By chance it would be two of three hosts; the rest is what Spark moves rather than let a core wait.
+    # Chance would give two of three hosts; the rest are tasks that Spark moves rather than let a core wait.
     assert local >= 0.9 * len(reads)
     assert {task["Task Info"]["Host"] for task in reads} == places
 
@@ -83,7 +85,7 @@ def _run(home: Home, table: str, directory: Path, nodes: Mapping[str, str]) -> P
             **lake_settings.spark_settings(lake),
             "spark.hadoop.fs.s3a.impl": "io.penstock.fs.PenstockFileSystem",
             "spark.eventLog.compress": "false",
-            # A file is a task.
+            # One task reads one file.
             "spark.sql.files.openCostInBytes": "128m",
             **({"spark.storage.replication.topologyMapper": "io.penstock.cluster.NodeTopology"} if nodes else {}),
         },
@@ -98,7 +100,7 @@ def _run(home: Home, table: str, directory: Path, nodes: Mapping[str, str]) -> P
     (directory / "private" / "python").chmod(0o700)
     (directory / "private" / "spark.conf").write_text(as_properties(settings))
     processes = plan.shim_plan(directory, launch, settings, archives=home.cache)
-    # Where an executor in a pod looks for the secret before it has asked the driver for its settings.
+    # An executor in a pod looks for the secret here before it has fetched its settings from the driver.
     environment = {**processes["environment"], "_SPARK_AUTH_SECRET": settings["spark.authenticate.secret"]}
     started: list[subprocess.Popen[bytes]] = []
 
@@ -122,7 +124,7 @@ def _run(home: Home, table: str, directory: Path, nodes: Mapping[str, str]) -> P
 
 
 def _executor(directory: Path, command: list[str], number: int, host: str, node: str | None) -> list[str]:
-    """As a cluster of this machine starts it; or as a pod does, on that node."""
+    """Start an executor as a local cluster does, or as a pod does on that node."""
     if node is None:
         command[command.index("--executor-id") + 1] = str(number)
         return [*command, "--host", host]

@@ -1,4 +1,4 @@
-"""Applications that lose a process, the database or the lake: the record comes true and nothing is left."""
+"""Applications that lose a process, the database or the lake: the record is correct and nothing is left."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_a_killed_driver_fails_the_application_with_its_output_kept(
 def test_an_application_goes_on_without_an_executor_the_database_and_its_supervisor_in_turn(
     penstock: Command, engine: Engine, script: Callable[[str], str], go: Path
 ) -> None:
-    """Each of the three is gone in the middle of the same run, whose record comes true all the same."""
+    """Each of the three is lost in the middle of the same run, whose record is still correct."""
     command = penstock.start("run", *SMALL, "--name", "patient", script(WAITS), str(go))
     application = running(engine, "patient")
     os.kill(pid_of(penstock.home, application, "executors", "1"), signal.SIGKILL)
@@ -54,7 +54,7 @@ def test_an_application_goes_on_without_an_executor_the_database_and_its_supervi
 
     database = Database(penstock.home)
     database.down()
-    # Only the supervisor brings it back: nobody else needs it meanwhile.
+    # Only the supervisor restarts the database: no other process needs it meanwhile.
     within(lambda: database.status().state == "up")
     assert engine.get(application.id).state is State.RUNNING
     assert command.poll() is None

@@ -14,7 +14,7 @@ from tests.support.waiting import processes_of
 
 
 def processes_at(directory: Path) -> list[str]:
-    """Everything whose command line or working directory is below `directory`."""
+    """Return the processes whose command line or working directory is below `directory`."""
     found = []
     for process in Path("/proc").iterdir():
         if process.name.isdigit():

@@ -1,6 +1,6 @@
-"""The file system by itself: pyspark's own `spark-submit` with the settings that the guide gives, and no engine.
+"""The file system by itself: pyspark's `spark-submit` with the guide's settings, and no engine.
 
-The settings are read from the guide, so that what it promises is what is tried.
+The settings are read from the guide, so that the tests try its promises.
 """
 
 from __future__ import annotations
@@ -56,11 +56,11 @@ class Request:
     method: str
     target: str
     copies: bool
-    """The store is to make the object from another: how S3A renames."""
+    """Whether the request asks the store to copy an object, which is how S3A renames."""
 
 
 class Recorder(PassingGateway):
-    """Passes everything on, and remembers the head of each request."""
+    """A gateway that passes everything on, and records the head of each request."""
 
     _HEAD = re.compile(rb"(GET|HEAD|PUT|POST|DELETE) (\S+) HTTP/1\.1\r\n")
 
@@ -82,14 +82,14 @@ def recorder(shared_home: Home) -> Iterator[Recorder]:
 
 
 def in_guide(setting: str) -> dict[str, str]:
-    """The settings of the guide's block that has this one."""
+    """Return all settings of the guide's block that contains this one."""
     blocks = re.findall(r"^```\n(.*?)^```$", GUIDE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
     (block,) = [block for block in blocks if re.search(rf"^{re.escape(setting)}\s", block, re.MULTILINE)]
     return dict(line.split(None, 1) for line in block.splitlines())
 
 
 def submit(home: Home, directory: Path, master: str, settings: dict[str, str], script: str, *arguments: str) -> None:
-    """In an environment that knows nothing of Penstock."""
+    """Run `spark-submit` in an environment without Penstock's variables."""
     (directory / "script.py").write_text(script)
     (directory / "settings.conf").write_text(as_properties(settings))
     kept = {
@@ -120,7 +120,7 @@ def submit(home: Home, directory: Path, master: str, settings: dict[str, str], s
 
 
 def spark_with_s3a(directory: Path, lake: Lake, recorder: Recorder) -> dict[str, str]:
-    """Spark below `directory`, where its executors may write, and the settings of any Spark that uses S3A there."""
+    """Copy Spark below `directory`, where its executors may write, with the settings that S3A always needs there."""
     (directory / "spark").mkdir()
     for part in ("bin", "jars"):
         (directory / "spark" / part).symlink_to(spark_jars().parent / part)
@@ -129,7 +129,7 @@ def spark_with_s3a(directory: Path, lake: Lake, recorder: Recorder) -> dict[str,
         "spark.jars": ",".join(map(str, sorted([*jars, penstock_jars() / "penstock-filesystem.jar"]))),
         "spark.driver.memory": "512m",
         "spark.executor.memory": "512m",
-        # Half the processor time of an application as short as these.
+        # It would take half the CPU time of applications as short as these.
         "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1",
         "spark.executor.extraJavaOptions": "-XX:TieredStopAtLevel=1",
         "spark.ui.enabled": "false",
@@ -154,7 +154,7 @@ def test_plain_spark_writes_without_renames_and_reads_what_it_wrote_without_a_ge
     cached = in_guide("spark.hadoop.fs.s3a.impl")
     committed = in_guide("spark.sql.sources.commitProtocolClass")
 
-    # With an executor in a process of its own, to which the jars travel, and from which travels what commits its files.
+    # The executor is a separate process, which receives the jars and returns its commit data.
     cluster = "local-cluster[1,1,512]"
     submit(shared_home, tmp_path, cluster, {**s3a, **cached, **committed}, WRITES, f"{lake.root}/{table}")
     written = recorder.requests.copy()
@@ -166,7 +166,7 @@ def test_plain_spark_writes_without_renames_and_reads_what_it_wrote_without_a_ge
     pending: dict[str, Any] = client.list_multipart_uploads(Bucket=lake.bucket, Prefix=table)
     assert not pending.get("Uploads")
 
-    # Those three alone: with the fourth a file's version is asked for with one byte, instead of its status.
+    # Only those three: with the fourth, a one-byte read instead of a status request determines a file's version.
     del cached["spark.sql.extensions"]
     recorder.requests.clear()
     answer = tmp_path / "answer.json"

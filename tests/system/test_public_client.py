@@ -16,7 +16,7 @@ from tests.support.programs import PROGRAMS
 from tests.support.service_process import Served
 
 CLIENT = "iaesdk==3.3.0"
-# Its build needs a setuptools that knows pkg_resources, which cannot be said in a lock file of ours.
+# Its build needs a setuptools with pkg_resources, which our lock files cannot express.
 BUILD = "setuptools<70"
 
 APPLICATION = b"""
@@ -50,8 +50,8 @@ def drive(python: Path, served: Served, **asked: dict[str, Any]) -> dict[str, An
         timeout=300,
     )
     assert run.returncode == 0, run.stderr
-    told: dict[str, Any] = json.loads(run.stdout)
-    return told
+    responses: dict[str, Any] = json.loads(run.stdout)
+    return responses
 
 
 def test_the_public_client_drives_a_job_from_submission_to_logs(client_python: Path, served: Served) -> None:
@@ -75,7 +75,7 @@ def test_the_public_client_drives_a_job_from_submission_to_logs(client_python: P
     }
     pair = {"hmac_access_key": keys.access_key, "hmac_secret_key": keys.secret_key}
     home = {"new_instance_id": "guid", "new_endpoint": lake.endpoints[0]}
-    told = drive(
+    responses = drive(
         client_python,
         served,
         details=details,
@@ -83,33 +83,35 @@ def test_the_public_client_drives_a_job_from_submission_to_logs(client_python: P
         home={**home, **{f"new_{name}": value for name, value in pair.items()}},
     )
 
-    assert told["application"]["state"] == "finished", told["application"]
-    assert told["statuses"]["create"] == 202
-    assert told["statuses"]["create_history"] == 202
-    assert told["statuses"]["create_logging"] == 201
-    assert told["statuses"]["stop_history"] == 204
-    assert told["history"]["state"] == "started"
-    assert (told["home"]["instance_id"], told["home"]["hmac_secret_key"]) == ("guid", "****")
-    assert told["statuses"]["stop"] == told["statuses"]["stop_again"] == 204
-    assert {status for name, status in told["statuses"].items() if not name.startswith(("create", "stop"))} == {200}
-    assert told["state"]["start_time"] < told["state"]["end_time"]
-    assert told["application"]["application_details"]["application"] == f"{lake.root}/applications/count.py"
-    assert told["defaults"] == {"spark.driver.cores": "1", "spark.sql.shuffle.partitions": "3"}
-    assert told["listed"][:2] == [told["second"], told["id"]]
-    assert told["error"][:2] == ["ApiException", 404]
+    assert responses["application"]["state"] == "finished", responses["application"]
+    assert responses["statuses"]["create"] == 202
+    assert responses["statuses"]["create_history"] == 202
+    assert responses["statuses"]["create_logging"] == 201
+    assert responses["statuses"]["stop_history"] == 204
+    assert responses["history"]["state"] == "started"
+    assert (responses["home"]["instance_id"], responses["home"]["hmac_secret_key"]) == ("guid", "****")
+    assert responses["statuses"]["stop"] == responses["statuses"]["stop_again"] == 204
+    assert {status for name, status in responses["statuses"].items() if not name.startswith(("create", "stop"))} == {
+        200
+    }
+    assert responses["state"]["start_time"] < responses["state"]["end_time"]
+    assert responses["application"]["application_details"]["application"] == f"{lake.root}/applications/count.py"
+    assert responses["defaults"] == {"spark.driver.cores": "1", "spark.sql.shuffle.partitions": "3"}
+    assert responses["listed"][:2] == [responses["second"], responses["id"]]
+    assert responses["error"][:2] == ["ApiException", 404]
 
-    logs = served.client().get(f"/v1/applications/{told['id']}/logs/driver.out")
+    logs = served.client().get(f"/v1/applications/{responses['id']}/logs/driver.out")
     assert logs.text == "rows 1000 3\n"
     assert (
-        served.client().get(f"/v4/analytics_engines/default/spark_applications/{told['id']}").json()["state"]
+        served.client().get(f"/v4/analytics_engines/default/spark_applications/{responses['id']}").json()["state"]
         == "finished"
     )
-    assert served.client().get(f"/ae/spark/v2/default/v2/jobs/{told['id']}").json()["job_state"] == "FINISHED"
-    kept = [engine.artifacts.load(told["id"], name) for name in engine.artifacts.sizes(told["id"])]
+    assert served.client().get(f"/ae/spark/v2/default/v2/jobs/{responses['id']}").json()["job_state"] == "FINISHED"
+    kept = [engine.artifacts.load(responses["id"], name) for name in engine.artifacts.sizes(responses["id"])]
     assert kept
     assert not [text for text in kept if keys.secret_key.encode() in text]
-    assert keys.secret_key not in json.dumps(told) + str(engine.get(told["id"])) + str(
-        list(engine.applications.events(told["id"]))
+    assert keys.secret_key not in json.dumps(responses) + str(engine.get(responses["id"])) + str(
+        list(engine.applications.events(responses["id"]))
     )
 
 

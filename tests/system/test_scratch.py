@@ -1,4 +1,4 @@
-"""Shuffle and spill in memory: a memory directory that is really full."""
+"""Shuffle and spill in memory, with a memory directory that is really full."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def small_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Pa
 def test_a_file_that_does_not_fit_into_memory_is_written_again_on_disk(
     tmp_path: Path, small_memory: Path, bare_home: Home
 ) -> None:
-    """Two attempts suffice: the first finds out that memory is full, and from then on nobody tries it."""
+    """Two attempts suffice: the first finds the memory full, after which no task tries it."""
     script = tmp_path / "application.py"
     script.write_text(SHUFFLES_MORE_THAN_FITS, encoding="utf-8")
     spec = ApplicationSpec(str(script), replace(SIZE, scratch_memory_bytes=1 << 30), "scratch")

@@ -1,4 +1,4 @@
-"""Secrets reach the processes that need them and nothing else: everything a run shows or leaves behind is searched."""
+"""Secrets reach only the processes that need them: all output and files of a run are searched."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from tests.support.waiting import within
 
 def test_no_secret_is_shown_recorded_or_left_behind(shared_home: Home, tmp_path: Path) -> None:
     engine, command, go = Engine(shared_home), Command(shared_home), tmp_path / "go"
-    # One that another test has started has private files of its own for as long as it runs.
+    # Another test's application has its own private files while it runs.
     list(HistoryServers(engine).stop_all())
     script = tmp_path / "uses.py"
-    # Uses the lake and the catalog, and prints all settings it can see: what it does not know it cannot tell.
+    # Uses the lake and the catalog, and prints all settings it can see: it cannot leak others.
     script.write_text(
         WAITS.replace(
             "spark.stop()",

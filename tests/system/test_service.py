@@ -1,4 +1,4 @@
-"""Commands through a service do what they do without one; TLS, and the end of a service."""
+"""Commands through a service behave as without one; TLS, and a service's shutdown."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_an_application_of_this_machine_runs_through_the_service(served: Served,
     helper = ["--py-files", str(tmp_path / "helper.py")]
     ran = penstock(served.home, "run", *SMALL, *helper, str(program), "a b", "--c", server=served.url)
     assert (ran.stdout, ran.returncode) == ("counted 100 ['a b', '--c']\n", 3), ran.stderr
-    # One engine: what came over HTTP is there without it, and the other way round.
+    # Both use one engine: applications from HTTP are visible without it, and the other way round.
     listed = json.loads(penstock(served.home, "apps", "--json").stdout)
     (found,) = [one for one in listed if one["name"] == "mein Program.py"]
     assert (found["state"], found["exit_code"]) == ("failed", 3)

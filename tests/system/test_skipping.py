@@ -1,6 +1,8 @@
-"""Skipping and layout as users meet them, in two applications, and a third that is disturbed: an index is built,
-queries read fewer files, and it is dropped; queries are noted, and advice on a table's layout is asked for and
-followed; answers stay the same."""
+"""Skipping and layout from the user's side, in two applications, and a third that is disturbed.
+
+An index is built, queries read fewer files, and it is dropped; queries are recorded, and advice on a table's layout is
+requested and followed; answers stay the same.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +38,7 @@ BUILD_NOWHERE = "BUILD SKIPPING INDEX ON skipping.nowhere"
 
 OBJECTS = ("--conf", "spark.penstock.skipping.layout.object.size=16384b")
 
-# Eight days, in no order: each is in every file.
+# Eight days in random order: every file contains each of them.
 MAKE_SALES = """
 CREATE DATABASE layout;
 CREATE TABLE layout.sales USING parquet AS
@@ -50,13 +52,13 @@ SALES = [[[1000, 3999000]], [[2000, 7997000]]]
 
 ADVICE = "SHOW SKIPPING ADVICE ON layout.sales"
 ADVISED = "REWRITE TABLE layout.sales AS ADVISED"
-# In place this time: the partition columns stay, on a lake whose commits are atomic.
+# This rewrite is in place: the partition columns stay, on a lake whose commits are atomic.
 IN_PLACE = "REWRITE TABLE layout.sales PARTITIONED BY (day) RANGED BY (id INTO 2)"
 SHOW_INDEX = "SHOW SKIPPING INDEX ON layout.sales"
 SHOW_TABLE = ("SHOW PARTITIONS layout.sales", "DESCRIBE TABLE EXTENDED layout.sales")
 REWRITE_NOWHERE = "REWRITE TABLE layout.nowhere PARTITIONED BY (day)"
 
-# Another job goes on adding rows while the table is rewritten.
+# Another job keeps adding rows during the rewrite.
 MEANWHILE = """
 import json
 import threading
@@ -92,8 +94,10 @@ print("RESULT", json.dumps({"outcome": outcome, "added": added, "kept": kept, "a
 
 @pytest.fixture(scope="module")
 def queried(shared_home: Home) -> Answers:
-    """An application that makes the tables. It builds an index of one of them, queries by it, adds rows, and drops it;
-    of the other, queries are noted. It ends by a mistake."""
+    """An application that makes the tables, and ends with an error.
+
+    It builds an index of one table, queries by it, adds rows, and drops it; queries of the other table are recorded.
+    """
     of_facts = [BUILD, LITERAL, JOIN, INSERT, LITERAL, REFRESH, LITERAL, OFF, LITERAL, ON, DROP, LITERAL]
     of_sales = [MAKE_SALES, SALES_OF_A_DAY, SALES_OF_A_WEEK, REWRITE_NOWHERE]
     return Command(shared_home).sql(";".join([MAKE, *of_facts, *of_sales]), fails=True)
@@ -101,14 +105,16 @@ def queried(shared_home: Home) -> Answers:
 
 @pytest.fixture(scope="module")
 def laid_out(shared_home: Home, queried: Answers) -> Answers:
-    """The application after it. It asks for advice on a table, follows it, lays the table out once more, and ends by a
-    mistake."""
+    """The next application, which also ends with an error.
+
+    It requests advice on a table, follows it, and lays the table out once more.
+    """
     statements = [ADVICE, ADVISED, *SHOW_TABLE, IN_PLACE, SALES_OF_A_DAY, SALES_OF_A_WEEK, SHOW_INDEX, BUILD_NOWHERE]
     return Command(shared_home).sql(";".join(statements), *OBJECTS, fails=True)
 
 
 def of(answers: Answers, statement: str) -> list[list[Any]]:
-    """The rows of a statement that was made once."""
+    """Return the rows of a statement that was run once."""
     (result,) = [result for result in answers.results if result["statement"] == statement]
     rows: list[list[Any]] = result["rows"]
     return rows
@@ -124,11 +130,11 @@ def test_queries_of_an_indexed_table_skip_files_by_literals_and_joins(shared_hom
     assert (first, later[0]) == ([[200, 719900]], [[1000, 7499500]])
     (added,) = [files for (_, files, *_) in of(queried, REFRESH)]
     skipped = queried.skipping
-    # By the first index twice, by it when it was outdated, and by the fresh one: the queries without one are no scans
-    # of an indexed table.
+    # Two scans use the first index, one uses it outdated, and one uses the fresh index: queries without an index are no
+    # scans of an indexed table.
     assert (skipped["scans"], skipped["files"]) == (4, 4 * FILES + 2 * added)
-    # A file holds ten days, give or take the sampling of their ranges: a week is in two files, perhaps three. Added
-    # ones have a day that is asked for.
+    # A file holds about ten days, since ranges are sampled: a week is in two files, perhaps three. Added files contain
+    # a requested day.
     assert skipped["files_skipped"] >= 4 * FILES - 12
     assert f"of {skipped['files']} files" in Command(shared_home).ok("show", queried.application.id)
 

@@ -1,4 +1,4 @@
-"""A session from its start to its place in the history, as a notebook, a browser and an administrator meet it."""
+"""A session from its start to its place in the history, used by a notebook, a browser and an administrator."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ SMALL = {
 
 @pytest.fixture(scope="module")
 def notebook(python_with: Callable[..., Path]) -> Path:
-    """The Python of somebody who has PySpark's client, and nothing of ours."""
+    """The Python of a user who has PySpark's client, and none of Penstock's packages."""
     return python_with("pyspark.sql.connect.session", [f"pyspark-client=={pyspark.__version__}"])
 
 
@@ -64,11 +64,11 @@ def test_a_session_from_start_to_history(served: Served, notebook: Path) -> None
 
         answered = connect(notebook, there, there + "x", there.partition("/;")[0])
         assert answered.returncode == 0, answered.stderr
-        told = json.loads(answered.stdout)
-        wrong, missing = told.pop("refusals")
+        answers = json.loads(answered.stdout)
+        wrong, missing = answers.pop("refusals")
         assert "Invalid authentication token" in wrong
         assert "No authentication token" in missing
-        assert told == {
+        assert answers == {
             "sum": 499500,
             "doubled": 1998,
             "pandas": [0, 1, 2],
@@ -76,7 +76,7 @@ def test_a_session_from_start_to_history(served: Served, notebook: Path) -> None
             "version": pyspark.__version__,
         }
 
-        # The live pages: below the application's own path, whatever they link to.
+        # The live pages stay below the application's own path, whatever they link to.
         root = f"/applications/{session_id}/ui"
         with served.looking(f"/v1/applications/{session_id}/ui") as browser:
             shown = browser.get(f"{root}/", follow_redirects=True)
@@ -101,7 +101,7 @@ def test_a_session_from_start_to_history(served: Served, notebook: Path) -> None
         assert token.encode() not in kept
         assert token not in json.dumps(ended.to_json()) + str(list(engine.applications.events(session_id)))
 
-        # What Spark's pages were like remains, without the cluster.
+        # Spark's pages remain available without the cluster.
         past = f"/lakes/{ended.spec.lake}"
         with served.looking(f"/v1/spark-history/{ended.spec.lake}") as browser:
             log = browser.get(f"{past}/history/{ended.spark_application_id}/", follow_redirects=True)
@@ -126,14 +126,14 @@ def test_a_session_nobody_uses_ends_by_itself_and_has_done_well(served: Served) 
         while not service.get(f"/v1/applications/{session_id}/wait").json()["ended_at"]:
             assert time.monotonic() < deadline
         assert engine.wait(session_id).state is State.FINISHED
-        # From the lake: its cluster is gone.
-        told = service.get(f"/v1/applications/{session_id}/logs/driver.out")
-        assert told.text == "the session ends after 1 s without use\n"
+        # The log comes from the lake, since the cluster is gone.
+        answers = service.get(f"/v1/applications/{session_id}/logs/driver.out")
+        assert answers.text == "the session ends after 1 s without use\n"
 
 
 def test_a_history_server_nobody_looks_at_ends_by_itself(served: Served) -> None:
     history = HistoryServers(Engine(served.home), idle_seconds=2)
-    history.stop()  # one that somebody else started waits for longer
+    history.stop()  # a session that another user started waits longer
     host, port = history.look(served_lake(served), timeout_seconds=120)
     assert httpx.get(f"http://{host}:{port}/api/v1/applications").status_code == 200
     deadline = time.monotonic() + 30

@@ -34,7 +34,7 @@ def test_a_trust_store_has_javas_own_authorities_and_the_lakes_and_is_made_once(
     options = jvm.trust_options(java, twice, cache=tmp_path)
     store = Path(options[0].removeprefix("-Djavax.net.ssl.trustStore="))
     made = store.stat().st_mtime_ns
-    # Without a password, as a JVM opens it.
+    # A JVM opens it without a password.
     keytool = [str(java.home / "bin" / "keytool"), "-list", "-keystore", str(store), "-storetype", "JKS"]
     listed = subprocess.run(keytool, input="\n", capture_output=True, text=True, check=True).stdout
     assert listed.count("trustedCertEntry") > 50

@@ -1,4 +1,4 @@
-"""Links of the documents resolve where the site's build does not look: beside docs/, and to images."""
+"""Links of documents resolve where the site's build does not check them: outside docs/, and to images."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 OUTSIDE = sorted(ROOT.glob("*.md"))
-"""Pages that `make docs` does not build: README.md and its neighbours."""
+"""Pages that `make docs` does not build: README.md and its siblings."""
 PAGES = [*OUTSIDE, *sorted((ROOT / "docs").rglob("*.md"))]
 
 LINK = re.compile(r"(!?)\[[^\]]*\]\(([^)\s]+)\)")

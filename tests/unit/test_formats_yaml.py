@@ -1,4 +1,4 @@
-"""A YAML file of the user's is read with the place of everything in it."""
+"""A user's YAML file is read with the position of each value."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The state directory's files and locks, when something fails half-way."""
+"""The state directory's files and locks after a failure half-way."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ LEADS_ELSEWHERE = [
     "ß" * 128,
     "a/" * 600 + "a",
 ]
-"""Names that are not those of files below whatever they are joined to."""
+"""Names that do not stay below the directory they are joined to."""
 
 
 @pytest.mark.parametrize("name", LEADS_ELSEWHERE)

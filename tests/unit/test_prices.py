@@ -1,4 +1,4 @@
-"""What a cluster cost is arithmetic a reader can do by hand, and a price list with a mistake fails no application."""
+"""A cluster's cost is arithmetic that a reader can check by hand, and a wrong price list fails no application."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ports of servers that are started again: theirs for as long as nobody else listens there."""
+"""A restarted server keeps its port unless another process listens there."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which failures are tried again, how often and when, and what the user reads at the end."""
+"""Retries of failures, their number and delays, and the user's final message."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from penstock.recovery import Failures, Kind, Policy, Restarts, as_problem, keep
 
 
 class Lost(Exception):
-    """A library's own, for a connection that broke."""
+    """A library's own exception for a broken connection."""
 
 
 @pytest.mark.parametrize(
@@ -101,7 +101,7 @@ def test_what_is_written_for_users_is_said_as_it_is() -> None:
 
 
 def restarted_at(*, lives: float, until: float) -> tuple[list[float], Restarts]:
-    """When a supervisor is started that lives so long, looked at each 5 s."""
+    """Return the start times of supervisors that live for `lives` seconds and are checked every 5 s."""
     restarts, started, at = Restarts(), [], 0.0
     while at < until:
         alive = bool(started) and at - started[-1] < lives

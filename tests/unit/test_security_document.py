@@ -1,4 +1,4 @@
-"""`docs/security.md` promises nothing that no test tries to break."""
+"""For each promise of `docs/security.md` a test tries to break it."""
 
 from __future__ import annotations
 

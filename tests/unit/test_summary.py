@@ -1,4 +1,4 @@
-"""What a summary says about the lake."""
+"""The lake's I/O metrics in a summary."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A service for the console's tests: its real pages over answers that are made up, and a stream the test feeds."""
+"""A service for the console's tests: its real pages over canned answers, and an event stream that the test feeds."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class FakeService:
         self._listeners: list[tuple[asyncio.AbstractEventLoop, asyncio.Queue[str]]] = []
 
     def tell(self, event: str, data: Any) -> None:
-        """To every page that listens."""
+        """Send an event to every page that listens."""
         for loop, queue in self._listeners:
             loop.call_soon_threadsafe(queue.put_nowait, f"event: {event}\ndata: {json.dumps(data)}\n\n")
 

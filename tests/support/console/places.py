@@ -1,4 +1,4 @@
-"""What the console's tests see besides applications: tables, instances, the queue."""
+"""Test data of the console besides applications: tables, queues, the waiting applications."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ def caller() -> dict[str, Any]:
 
 
 def answers() -> dict[str, Any]:
-    """By path below `/v1/`."""
+    """Answers by path below `/v1/`."""
     lists = {
         "tables": tables(),
         "instances": instances(),

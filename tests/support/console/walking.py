@@ -1,4 +1,4 @@
-"""Getting about in the console, and waiting for what it shows."""
+"""Navigation in the console, and waits for its content."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the console is shown in its tests: a service's answers, in the shapes of the API."""
+"""A service's answers for the console's tests, in the API's schemas."""
 
 from __future__ import annotations
 
@@ -197,12 +197,12 @@ def applications() -> list[dict[str, Any]]:
 def deliveries(item: dict[str, Any]) -> list[dict[str, Any]]:
     start = datetime.fromisoformat(item["submitted_at"])
     at = [(start + timedelta(seconds=after)).isoformat() for after in (0.3, 3600)]
-    told = {"tries": 1, "due_at": None, "delivered_at": at[0], "problem": None}
+    delivered = {"tries": 1, "due_at": None, "delivered_at": at[0], "problem": None}
     late = {"tries": 5, "due_at": at[1], "delivered_at": None, "problem": "it answered 503"}
     return [
         {"id": number, "url": url, "state": state, **outcome}
         for url in item["spec"]["webhooks"]
-        for number, (state, outcome) in enumerate((("accepted", told), ("finished", late)))
+        for number, (state, outcome) in enumerate((("accepted", delivered), ("finished", late)))
     ]
 
 

@@ -54,5 +54,5 @@ FULL = {
         "tlsSecret": "front",
     },
 }
-# Kinds of others than Kubernetes: only the cluster that has them can judge them.
+# Custom resources: only a cluster with their definitions can validate them.
 FOREIGN = {"Route", "MachineConfig", "ServiceMonitor"}

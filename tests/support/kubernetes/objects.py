@@ -1,7 +1,7 @@
-"""Kubernetes' own descriptions of its objects as closed JSON schemas: a misspelt field is found without a cluster.
+"""Kubernetes' own schemas as closed JSON schemas, which find a misspelt field without a cluster.
 
-`python tests/support/kubernetes/objects.py SWAGGER` writes them anew from `api/openapi-spec/swagger.json` of
-Kubernetes (Apache-2.0): the kinds that the chart and the pods of applications are of, without descriptions.
+`python tests/support/kubernetes/objects.py SWAGGER` regenerates them from `api/openapi-spec/swagger.json` of
+Kubernetes (Apache-2.0): the kinds that the chart and the applications' pods use, without descriptions.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _EITHER = "io.k8s.apimachinery.pkg.util.intstr.IntOrString"
 
 
 def check(thing: dict[str, Any]) -> None:
-    """Raises `jsonschema_rs.ValidationError`, or `KeyError` for a kind that is not among them."""
+    """Validate an object. Raises `jsonschema_rs.ValidationError`, or `KeyError` for an unknown kind."""
     _validators()[thing["apiVersion"], thing["kind"]].validate(thing)
 
 
@@ -60,7 +60,7 @@ def _bundled(swagger: dict[str, Any]) -> dict[str, Any]:
             version = "/".join(filter(None, (described["group"], described["version"])))
             if described["kind"] in _KINDS.get(version, ()):
                 kinds[f"{version} {described['kind']}"] = f"#/definitions/{name}"
-                # All of an object says what it is; the descriptions require neither.
+                # Every object needs its kind and version; the schemas require neither.
                 definition["required"] = sorted({*definition.get("required", []), "apiVersion", "kind", "metadata"})
     needed: dict[str, Any] = {}
     waiting = [reference.rpartition("/")[2] for reference in kinds.values()]

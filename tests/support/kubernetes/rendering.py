@@ -33,7 +33,7 @@ def rendered(helm: Callable[..., subprocess.CompletedProcess[str]]) -> Callable[
     texts: dict[str, str] = {}
 
     def render(values: dict[str, Any]) -> Rendered:
-        # Several tests look at the same.
+        # Several tests use the same rendering.
         key = yaml.safe_dump(values)
         if key not in texts:
             ran = helm("template", "penstock", str(CHART), "--namespace", "analytics", values=values)

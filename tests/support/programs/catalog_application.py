@@ -1,4 +1,4 @@
-"""One of two Spark applications on one catalog: makes a table of its own, then reads the other's. Not a test itself.
+"""One of two Spark applications on one catalog: it makes a table, then reads the other's. Not a test itself.
 
 Arguments: own name, the other's name, warehouse directory. Prints the sum it read.
 """
@@ -22,7 +22,7 @@ spark = (
     .enableHiveSupport()
     .getOrCreate()
 )
-# Both make the same database at about the same time.
+# Both applications make the same database at about the same time.
 spark.sql("CREATE DATABASE IF NOT EXISTS shared")
 spark.sql(f"CREATE TABLE shared.{me} (Amount BIGINT, Label CHAR(3), Day DATE) USING parquet PARTITIONED BY (Day)")
 spark.sql(f"INSERT INTO shared.{me} VALUES (1, 'a', DATE'2026-01-01'), (2, 'b', DATE'2026-01-02'), (4, 'c', NULL)")
@@ -32,7 +32,7 @@ deadline = time.monotonic() + 120
 while not spark.catalog.tableExists(f"shared.{other}_ready"):
     assert time.monotonic() < deadline, f"{other} never came"
     time.sleep(0.2)
-# Hive looks for transactions in a database that is dropped, through a pool of its own.
+# Hive looks for transactions in a dropped database through a separate connection pool.
 spark.sql(f"CREATE DATABASE only_{me}")
 spark.sql(f"CREATE TABLE only_{me}.kept USING parquet AS SELECT 1 AS id")
 spark.sql(f"DROP DATABASE only_{me} CASCADE")

@@ -1,4 +1,4 @@
-"""The policy of faults: which request gets which, from a seed alone."""
+"""The policy of faults: the seed alone decides which request gets which fault."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a run's report counts, and how: by where faults struck, by kind, and what does not hold."""
+"""The counts in a run's report: faults by place and by kind, and violated invariants."""
 
 from __future__ import annotations
 

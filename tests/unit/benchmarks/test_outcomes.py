@@ -1,4 +1,4 @@
-"""The judge of the load with kills: it reports applications that end twice, wrongly, or not at all."""
+"""The verdict on a load with kills: it reports applications that end twice, wrongly, or not at all."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ BEFORE_THE_END = (State.ACCEPTED, State.STARTING, State.RUNNING, State.STOPPING)
 
 
 def outcome(kind: str = outcomes.FINISHES, last: State = State.FINISHED, **changes: object) -> Outcome:
-    """An application that changes its state every second; the client observes each change half a second later."""
+    """Return an application that changes state every second; the client observes each change half a second later."""
     states = (*BEFORE_THE_END, last)
     usual = Outcome(
         "load-1",

@@ -1,4 +1,4 @@
-"""Where artifacts are in the lake, and that they are found again by their names."""
+"""Places of artifacts in the lake, and their retrieval by name."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_a_name_is_found_again_in_what_the_lake_lists(part: str, attempt: int | 
 
 
 class Kept:
-    """What of a store an archive asks, and who keeps."""
+    """A store in memory with the operations that archives use."""
 
     def __init__(self, content: Mapping[str, bytes]) -> None:
         self.content = content

@@ -1,4 +1,4 @@
-"""Copies of small uploads: used where they are what the address says, and never otherwise."""
+"""Copies of small uploads are used only where they match the digest in the address."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def copies(tmp_path: Path) -> UploadCopies:
 
 
 def brought(copies: UploadCopies, content: bytes = b"print()\n", name: str = "job.py") -> str:
-    """The address of a file that was uploaded."""
+    """Return the address of an uploaded file."""
     key = artifacts.upload_key(PLACE, hashlib.sha256(content).hexdigest(), name)
     copies.keep(key, len(content), lambda: content)
     return f"{LAKE.root}/{key}"

@@ -1,4 +1,4 @@
-"""Which uploads stay: those applications name, and those somebody may be about to name."""
+"""Retained uploads: those that applications name, and those that a submission may be about to name."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ def test_what_no_application_names_goes_when_it_is_old() -> None:
 
 
 def test_whoever_is_told_of_a_file_has_a_day_to_submit() -> None:
-    told = brought("a.py", KEPT - timedelta(days=1, seconds=1))
-    assert artifacts.outlives_submission(told, at=NOW, kept=KEPT)
-    assert artifacts.unused([told], (), at=NOW + timedelta(days=1), kept=KEPT) == []
+    announced = brought("a.py", KEPT - timedelta(days=1, seconds=1))
+    assert artifacts.outlives_submission(announced, at=NOW, kept=KEPT)
+    assert artifacts.unused([announced], (), at=NOW + timedelta(days=1), kept=KEPT) == []
     assert not artifacts.outlives_submission(brought("a.py", KEPT - timedelta(hours=23)), at=NOW, kept=KEPT)
 
 

@@ -1,5 +1,7 @@
-"""A dispatcher starts supervisors that died again, those that never got far ever more seldom, and ends an application
-that none survives."""
+"""A dispatcher restarts dead supervisors, with growing delays where they die early.
+
+It ends an application that no supervisor survives.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,7 @@ from penstock.model import Reason
 
 
 class Clock:
-    """Time passes while changes are waited for."""
+    """A clock that advances while the dispatcher waits for changes."""
 
     def __init__(self) -> None:
         self.now = 0.0
@@ -28,8 +30,10 @@ class Clock:
 
 
 class Deadly:
-    """An engine with one application whose supervisors live for `lives` seconds each. Somebody looks at the queue each
-    `looks` seconds."""
+    """An engine with one application whose supervisors live for `lives` seconds each.
+
+    The queue is checked every `looks` seconds.
+    """
 
     def __init__(self, clock: Clock, stop: threading.Event, *, ends_at: float, lives: float, looks: float) -> None:
         self.clock, self.stop, self.ends_at = clock, stop, ends_at
@@ -80,7 +84,7 @@ def dispatched(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Deadly]:
 
 @pytest.fixture
 def deadly(dispatched: Callable[..., Deadly]) -> Deadly:
-    """Each supervisor is dead before anybody looks."""
+    """An engine whose supervisors are dead before the next check."""
     return dispatched(ends_at=7200, lives=0, looks=5)
 
 

@@ -1,4 +1,4 @@
-"""Housekeeping: what is removed from lakes and from the list of lakes, and what stays."""
+"""Housekeeping of lakes and of the list of lakes: removed and retained entries."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the engine hands to a supervisor."""
+"""The engine's arguments for a supervisor."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.unit.engine.engine_making import application, spec
 
 
 class Preparing:
-    """In place of `Preparation`: the lake is out of reach for the first one, and there for those after it."""
+    """A stand-in for `Preparation`: the lake is unreachable for the first instance, and reachable for later ones."""
 
     made = 0
     lake = Lake("lake", (), "bucket", "")

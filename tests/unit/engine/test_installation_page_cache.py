@@ -1,4 +1,4 @@
-"""A Java tool of the page cache is believed only where it came to its end, or said why it did not."""
+"""Output of the page cache's Java tool counts only if the tool completed, or reported why it did not."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Run = Callable[[str], Iterator[Mapping[str, Any]]]
 
 @pytest.fixture
 def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
-    """Runs a shell script in the place of Java."""
+    """Run a shell script in place of Java."""
 
     def made(script: str) -> Iterator[Mapping[str, Any]]:
         java = tmp_path / "java"
@@ -54,6 +54,6 @@ def test_a_failure_that_the_tool_tells_itself_is_left_to_its_reader(run: Run, li
 
 
 def test_a_tool_whose_reader_has_enough_is_ended_and_no_failure(run: Run) -> None:
-    told = run("echo '{\"objects\": 1}'; exec sleep 60")
-    assert next(told) == {"objects": 1}
-    told.close()  # type: ignore[attr-defined]
+    reports = run("echo '{\"objects\": 1}'; exec sleep 60")
+    assert next(reports) == {"objects": 1}
+    reports.close()  # type: ignore[attr-defined]

@@ -1,4 +1,4 @@
-"""Credentials of running applications are renewed in time, by whoever looks after them, and only while they run."""
+"""The supervisor of a running application renews its credentials in time, and only while it runs."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ OWN = Credentials("AKOWN", "own-secret")
 
 
 class Clock:
-    """The time of a renewal's thread, which passes when the test lets it."""
+    """The clock of the renewal thread, which the test advances."""
 
     def __init__(self) -> None:
         self._now = 1000.0
@@ -44,12 +44,12 @@ class Clock:
             self._wakes_at = None
 
     def rests(self) -> bool:
-        """Whether the thread waits, or has begun nothing since."""
+        """Return whether the thread waits and its wait is not over."""
         with self._changed:
             return self._wakes_at is not None and self._now < self._wakes_at
 
     def let_pass(self, seconds: float) -> None:
-        """Stops wherever the thread wants to do something, so that each of its steps is at its own time."""
+        """Advance the clock, stopping at each wake-up of the thread so that each step happens at its own time."""
         ends_at = self._now + seconds
         while self._now < ends_at:
             within(self.rests)
@@ -59,7 +59,7 @@ class Clock:
         within(self.rests)
 
     def let_one_end(self) -> None:
-        """Let the time of the present wait pass, and leave the thread to what it does then."""
+        """Let the time of the current wait pass, without waiting for the thread's next step."""
         within(self.rests)
         with self._changed:
             self._now = self._wakes_at or self._now
@@ -67,7 +67,7 @@ class Clock:
 
 
 class Store:
-    """Issues leases of `seconds`; fails as long as `failing`."""
+    """A store that issues leases of `seconds`, and fails while `failing` is set."""
 
     def __init__(self, seconds: float, clock: Callable[[], float]) -> None:
         self.seconds = seconds
@@ -150,7 +150,7 @@ def test_a_store_that_fails_to_the_end_ends_the_application_with_its_reason() ->
             world.clock.let_one_end()
     assert world.clock() >= 1900
     (error,) = world.given_up
-    assert error.code == "lake_error"  # what another attempt may mend
+    assert error.code == "lake_error"  # another attempt may succeed
     assert "ended and could not be renewed" in error.problem
     assert "it was told to" in error.why
     assert error.fix == "tell it otherwise"
@@ -170,7 +170,7 @@ def test_what_arrives_after_the_end_is_not_written() -> None:
 
 
 class Files:
-    """The private files of one cluster, in place of a backend."""
+    """A stand-in for a backend: the private files of one cluster."""
 
     def __init__(self, content: str | None) -> None:
         self.content = content
@@ -218,7 +218,7 @@ def test_nothing_goes_on_beside_an_application_with_the_lakes_own_credentials(ho
 def test_where_the_store_should_issue_credentials_the_lakes_own_are_never_given_instead(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    # The client waits before it asks again a store that nobody can reach.
+    # The client pauses before it retries an unreachable store.
     monkeypatch.setattr("botocore.endpoint.time.sleep", lambda _: None)
     lake = Lake("sales", ("http://127.0.0.1:1",), "data", "file:sales")
     assert credentials_for(lake, OWN, "app-1") == OWN

@@ -1,4 +1,4 @@
-"""What is refused before a cluster is started for it."""
+"""Submissions that are refused before a cluster starts."""
 
 from __future__ import annotations
 
@@ -128,14 +128,14 @@ def test_only_imports_that_must_fail_are_called_missing(tmp_path: Path, source: 
 
 
 ODD = {"spark.executor.memoryOverhead": "1g", "spark.sql.shufle.partitions.of.mine": "1"}
-"""An overhead of its own, and a name that Spark knows nothing of."""
+"""A custom overhead, and a name that Spark does not know."""
 
 
 def test_what_is_resolved_has_its_memory_its_settings_and_its_warnings(script: Path, tmp_path: Path) -> None:
     asked = spec(application=str(script), settings=ODD)
     found = resolve(asked, PretendedBackend(Home(tmp_path)), shares_login=True)
     assert found.spec.size.executor_bytes - asked.size.executor.memory_bytes == 1 << 30
-    assert found.spec.settings == ODD  # what the user set, and not the profile's
+    assert found.spec.settings == ODD  # the user's settings without the profile's
     assert ODD.items() <= found.settings.items()
     assert len(found.settings) > len(ODD)
     first, second = found.warnings

@@ -1,4 +1,4 @@
-"""What goes on beside a cluster: begun with it, over with its processes, and a reason to end it where it fails."""
+"""A cluster's companions start with it, end with its processes, and end it when they fail."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ GiveUp = Callable[[PenstockError], None]
 
 
 class Cluster:
-    """Runs until it is stopped, or, from the attempt of that number on, ends well at once."""
+    """A cluster that runs until it is stopped; from attempt `good_attempt` on it succeeds at once."""
 
-    def __init__(self, tmp_path: Path, told: list[str], good_attempt: int) -> None:
-        self.directory, self.told, self.good_attempt = tmp_path, told, good_attempt
+    def __init__(self, tmp_path: Path, happened: list[str], good_attempt: int) -> None:
+        self.directory, self.happened, self.good_attempt = tmp_path, happened, good_attempt
         self.launches = 0
         self.stopped = True
 
@@ -34,7 +34,7 @@ class Cluster:
     def launch(self, _: Launch) -> None:
         self.launches += 1
         self.stopped = False
-        self.told.append("launched")
+        self.happened.append("launched")
 
     def observe(self, _: Any) -> Observation:
         if self.launches >= self.good_attempt:
@@ -46,57 +46,57 @@ class Cluster:
 
     def stop(self, _: Any, *, grace_seconds: float) -> None:
         self.stopped = True
-        self.told.append("processes gone")
+        self.happened.append("processes gone")
 
     def collect(self, _: Any) -> Path:
         return self.directory
 
     def release(self, _: Any) -> None:
-        self.told.append("released")
+        self.happened.append("released")
 
 
 def supervised(tmp_path: Path, *, retries: int, good_attempt: int, fails: int = 0) -> tuple[Application, list[str]]:
-    """The application as it ended, and what happened; what goes on beside the first `fails` clusters gives up."""
-    told: list[str] = []
+    """Return the ended application and the events; the companions of the first `fails` clusters give up."""
+    happened: list[str] = []
     begun = 0
 
     @contextlib.contextmanager
     def companions(_: Application, give_up: GiveUp) -> Iterator[None]:
         nonlocal begun
         begun += 1
-        told.append("companions")
+        happened.append("companions")
         if begun <= fails:
             give_up(LakeError("The lake credentials ended", why="nobody renewed them", fix="look at the store"))
         yield
-        told.append("no more")
+        happened.append("no more")
 
     supervisor = Supervisor(
         cast(ApplicationRepository, Memory(application(State.ACCEPTED, spec=spec(retries=retries)))),
-        cast(ClusterBackend, Cluster(tmp_path, told, good_attempt)),
+        cast(ClusterBackend, Cluster(tmp_path, happened, good_attempt)),
         prepare=lambda _: cast(Launch, None),
         store_artifacts=lambda *_: {},
         companions=companions,
     )
-    return supervisor.run("app-1", lambda *_: None), told
+    return supervisor.run("app-1", lambda *_: None), happened
 
 
 def test_it_begins_when_the_cluster_was_launched_and_is_over_when_its_processes_are_gone(tmp_path: Path) -> None:
-    ended, told = supervised(tmp_path, retries=0, good_attempt=1)
+    ended, happened = supervised(tmp_path, retries=0, good_attempt=1)
     assert ended.state is State.FINISHED
-    assert told == ["launched", "companions", "processes gone", "no more", "released"]
+    assert happened == ["launched", "companions", "processes gone", "no more", "released"]
 
 
 def test_where_it_fails_the_application_ends_with_its_reason(tmp_path: Path) -> None:
-    ended, told = supervised(tmp_path, retries=0, good_attempt=9, fails=1)
+    ended, happened = supervised(tmp_path, retries=0, good_attempt=9, fails=1)
     assert ended.state is State.FAILED
     assert ended.reason is not None
     assert ended.reason.code == "lake_error"
     assert ended.reason.message == "The lake credentials ended: nobody renewed them"
-    assert told.count("no more") == 1
+    assert happened.count("no more") == 1
 
 
 def test_another_attempt_is_not_ended_by_what_ended_the_first(tmp_path: Path) -> None:
-    ended, told = supervised(tmp_path, retries=1, good_attempt=2, fails=1)
+    ended, happened = supervised(tmp_path, retries=1, good_attempt=2, fails=1)
     assert ended.state is State.FINISHED, ended.reason
     assert [attempt.reason.code for attempt in ended.attempts] == ["lake_error"]
-    assert told.count("companions") == told.count("no more") == 2
+    assert happened.count("companions") == happened.count("no more") == 2

@@ -1,4 +1,4 @@
-"""A supervisor goes on after the database was away, for as long as a server takes to be started again."""
+"""A supervisor survives a database outage as long as a server's restart."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.unit.engine.test_supervisor_companions import Cluster
 
 
 class Away(Memory):
-    """Records whose database goes away once, in the middle."""
+    """Records whose database is unavailable once, in the middle."""
 
     lost = False
 

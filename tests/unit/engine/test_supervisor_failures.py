@@ -1,4 +1,4 @@
-"""No exception at any call of a supervisor makes a loop, drops an application or hides why it ended."""
+"""No exception at any call of a supervisor causes a loop, drops an application or hides why it ended."""
 
 from __future__ import annotations
 
@@ -45,11 +45,11 @@ RECORDS = ("claim", "get", "requested_end", "apply")
 CALLS = (*RECORDS, *BEFORE_LAUNCH, *AT_LAUNCH, "check", *ON_CLUSTER, *AT_THE_END, "price", "release")
 
 MOST_CALLS = 130
-"""More than any policy has tries."""
+"""More calls than any retry policy makes."""
 
 
 class Faults:
-    """Raises at the call of that name, as often as it is told to."""
+    """Errors raised by the named call, `times` times."""
 
     def __init__(self, name: str, make: Callable[[], Exception], times: int = 1 << 30) -> None:
         self.name, self.make, self.left = name, make, times
@@ -115,7 +115,7 @@ class FaultyRecords(Memory):
 
 
 class FaultyCluster:
-    """A driver that is seen to start, to run, and to end well; a failure where it is stopped before."""
+    """A driver that is observed to start, run and succeed; it fails if it is stopped before."""
 
     def __init__(self, directory: Path, faults: Faults) -> None:
         self.directory, self.faults = directory, faults
@@ -199,7 +199,7 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Worl
     def made(name: str, error: str, times: int = 1 << 30, kept: Application | None = None) -> World:
         faults = Faults(name, ERRORS[error], times)
         monkeypatch.setattr(module, "time", faults)
-        # The check is a thread's: here it is over before anything else happens.
+        # The check runs in a thread; here it completes before anything else happens.
         monkeypatch.setattr(module, "threading", SimpleNamespace(Thread=Inline, Event=threading.Event))
         return World(tmp_path, faults, kept)
 
@@ -221,7 +221,7 @@ def test_a_failure_that_happens_once_costs_the_application_nothing(
 ) -> None:
     here = world(call, error, times=1)
     ended = here.run()
-    # A launch, and a look at the lake beside it, that report a problem have been answered.
+    # A problem that the launch or the concurrent lake check reports is final.
     answered = error == "StateError" and call in (*AT_LAUNCH, "check")
     assert ended.state is (State.FAILED if answered else State.FINISHED), ended.reason
     assert here.records.ends == 1
@@ -239,7 +239,7 @@ def test_a_failure_that_stays_ends_the_application_once_with_its_reason(
 ) -> None:
     here = world(call, error)
     if call in (*RECORDS, "release"):
-        # Nothing can be recorded, or nothing is left to be recorded: it is for whoever starts supervisors to go on.
+        # Nothing can be recorded, or nothing is left to record: the process that starts supervisors continues.
         with pytest.raises(Exception) as raised:
             here.run()
         assert getattr(raised.value, "code", None) == CODES[error]

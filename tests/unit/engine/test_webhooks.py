@@ -1,4 +1,4 @@
-"""Webhooks: who gets one can tell who sent it, and nobody is led into the network the engine is in."""
+"""A webhook's receiver can verify its sender, and no webhook reaches into the engine's own network."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from tests.unit.engine.engine_making import START
 
 
 def test_the_signature_is_the_one_of_the_specification() -> None:
-    """Its own example: https://github.com/standard-webhooks/standard-webhooks, the reference libraries' test."""
+    """The example of the reference libraries' test: https://github.com/standard-webhooks/standard-webhooks."""
     from datetime import datetime, timezone
 
     at = datetime.fromtimestamp(1614265330, timezone.utc)
@@ -57,7 +57,7 @@ def test_a_receiver_can_forge_nothing_for_another_instance(tmp_path: Path) -> No
 
 
 class Waiting:
-    """An outbox of deliveries that are due at once."""
+    """An outbox whose deliveries are due at once."""
 
     def __init__(self, *instances: str) -> None:
         self._due = [

@@ -1,4 +1,4 @@
-"""Credential-scoped lakes: a name for each queue and pair of keys, and those that earlier releases made."""
+"""Credential-scoped lakes: one name per queue and pair of keys, and the names of earlier releases."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""CI runs the targets that a change touches, and all of them where it cannot know."""
+"""CI runs the targets that a change affects, and all of them where that is unknown."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The table of coverage sums files into packages and names what was lost."""
+"""The coverage table sums files into packages and names lost coverage."""
 
 from __future__ import annotations
 

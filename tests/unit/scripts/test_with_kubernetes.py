@@ -1,4 +1,4 @@
-"""A cluster for tests is started, handed on and removed, whatever becomes of the command that uses it."""
+"""A cluster for tests is started, handed on and removed, whatever the outcome of the command that uses it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def command(code: int, *names: str) -> list[str]:
 
 @pytest.fixture(autouse=True)
 def nowhere(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """No cluster of the environment's, no tool on PATH or to be installed, no image to build, no API server."""
+    """Hide the environment's cluster, tools on the PATH and installers; fake the image build and the API server."""
     for name in (with_kubernetes.CLUSTER, with_kubernetes.KUBECONFIG, with_kubernetes.UP, "CI", "KUBECONFIG"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(with_kubernetes.shutil, "which", lambda _: None)
@@ -34,7 +34,7 @@ def nowhere(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 @pytest.fixture
 def steps(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
-    """Commands that start, fill and remove a cluster write a line each to this file."""
+    """The file to which the commands that start, fill and remove a cluster write one line each."""
     written = tmp_path / "steps"
     up = tmp_path / "up"
     up.write_text(f"#!/bin/sh\necho up >>{written}\n{UP} {tmp_path}\n")

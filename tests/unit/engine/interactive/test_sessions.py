@@ -1,4 +1,4 @@
-"""A session is an application like any other; its token is where its owner finds it and nowhere else."""
+"""A session is an application like any other; only its owner finds its token."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ TOKEN = "kept-from-everybody"
 
 
 class Applications:
-    """Stands for the engine: what was submitted, and what the clusters left in their private directories."""
+    """A stand-in for the engine: the submissions, and the files in the clusters' private directories."""
 
     def __init__(self) -> None:
         self.known: dict[str, Application] = {}

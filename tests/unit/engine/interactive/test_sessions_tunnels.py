@@ -1,4 +1,4 @@
-"""Sessions on other machines: their way is kept open by who looks after them, and found by everybody of the home."""
+"""Sessions on other machines: the supervisor keeps their tunnel open, and every process of the home finds it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.unit.engine.engine_making import application, size, spec
 
 
 class Elsewhere:
-    """A backend whose driver has published its port when it is asked for the third time."""
+    """A backend whose driver has published its port by the third query."""
 
     shares_files = False
 
@@ -53,7 +53,7 @@ def test_it_is_found_once_the_driver_listens_and_closed_with_the_cluster(tmp_pat
     with kept_open(home, backend)(session):
         assert wait_until(lambda: sessions.tunnel_port(home, session.id) == 44711, 20)
         assert backend.open == [4711]
-        # The token is the driver's to tell, and in no file here.
+        # Only the driver reveals the token; no file here contains it.
         assert not [file for file in tmp_path.rglob("*") if file.is_file() and "t0ken" in file.read_text()]
     assert wait_until(lambda: not backend.open and sessions.tunnel_port(home, session.id) is None, 20)
 

@@ -1,4 +1,4 @@
-"""Admission: memory is never promised twice, and what is refused says what would fit."""
+"""Admission never promises memory twice, and a refusal says what would fit."""
 
 from __future__ import annotations
 

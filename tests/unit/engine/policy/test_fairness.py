@@ -1,4 +1,4 @@
-"""Whose turn it is: fair between instances however the load comes, in order within one, and nobody starves."""
+"""Turns are fair between queues under any load, in order within a queue, and no application starves."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from penstock.model import Capacity, ClusterSize, promised
 from tests.unit.engine.engine_making import GIB, START, after, size
 
 ONE_SLOT = Capacity(1, 16 * GIB)
-"""Room for one cluster of `size()`: its two cores, each promised twice, and not for two."""
+"""Capacity for one cluster of `size()` and no more: its two cores, each promised twice."""
 FOUR_SLOTS = Capacity(4, 64 * GIB)
 
 
@@ -46,7 +46,7 @@ def starts(
     instances: Sequence[Instance] = (),
     lasting: dict[str, float] | None = None,
 ) -> list[str]:
-    """The instances of the first `count` that start on a machine where a cluster lasts so many seconds (60)."""
+    """Return the queues of the first `count` starts on a machine; `lasting` are a cluster's seconds (default 60)."""
     left, holding, used, now, started = list(waiting), [], {}, 0.0, []
     named = {instance.name: instance for instance in instances}
     while len(started) < count:
@@ -79,7 +79,7 @@ def test_twice_the_weight_is_twice_the_share() -> None:
 
 
 def test_it_is_time_on_the_machine_that_is_shared_not_turns() -> None:
-    """Three clusters of a minute for one of three."""
+    """Three one-minute clusters run for each three-minute one."""
     waiting = [*queue_of("long", 40), *queue_of("short", 40)]
     shares = Counter(starts(waiting, 24, capacity=ONE_SLOT, lasting={"long": 180, "short": 60}))
     assert abs(shares["short"] - 3 * shares["long"]) <= 3
@@ -222,7 +222,7 @@ def test_whatever_comes_everybody_starts_and_no_promise_is_broken(
         for one in waiting
         if fairness.beyond_quota(instances[one.instance], fairness.use("", holding=(), waiting=0), one.size)
     ]
-    # Only what its instance may never hold, and what waits behind it, is left; a submission refuses such.
+    # Only applications above their queue's quota, and those behind them, are left; a submission refuses such.
     assert {one.instance for one in waiting} <= {one.instance for one in too_large_for_quota}
 
 

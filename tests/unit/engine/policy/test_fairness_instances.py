@@ -1,4 +1,4 @@
-"""An instance that somebody describes is understood whole, or refused with what is wrong."""
+"""A queue's description is accepted completely, or refused with the reason."""
 
 from __future__ import annotations
 

@@ -111,7 +111,7 @@ def test_every_event_but_a_release_is_among_the_late_ones() -> None:
 
 
 def failed(application: Application, reason: Reason, *, exit_code: int | None = None) -> Application:
-    """After its attempt has ended for that reason, and its artifacts are kept at a cost of 1."""
+    """Return the application after its attempt failed with that reason and its artifacts were kept, at a cost of 1."""
     for event in (
         DriverEnded(START, exit_code, reason),
         Stopped(START, exit_code),
@@ -168,7 +168,7 @@ def test_pauses_between_attempts_double_to_ten_minutes() -> None:
 
 @dataclass
 class World:
-    """What really is, whatever the records say: the cluster of one application, as any backend has to keep it."""
+    """The real cluster of one application, independent of the records, with the guarantees of every backend."""
 
     admissions: int = 0
     launches: int = 0
@@ -198,7 +198,7 @@ class World:
 
 
 class Lives(RuleBasedStateMachine):
-    """Any order of events and instructions, the supervisor killed before, between and after any of them."""
+    """Any order of events and instructions, with the supervisor killed before, between and after any of them."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -280,7 +280,7 @@ class Lives(RuleBasedStateMachine):
             assert not self.world.exists
 
     def teardown(self) -> None:
-        """However it went so far: the next supervisor brings it to an end and leaves nothing."""
+        """After any history, the next supervisor ends the application and leaves nothing behind."""
         self.killed()
         for _ in range(20):
             if self.due:

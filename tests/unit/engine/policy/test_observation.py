@@ -1,4 +1,4 @@
-"""What an observation means: one event, the truest one first."""
+"""The translation of an observation into one event, the most definite one first."""
 
 from __future__ import annotations
 
@@ -64,9 +64,9 @@ NO_ROOM = Reason("unschedulable", "no node takes its pod", "wait")
 def test_what_stands_in_the_way_is_told_once_and_taken_back() -> None:
     starting = application(State.STARTING)
     assert seen(Observation(Phase.STARTING, reason=NO_ROOM), application=starting) == Hindered(after(10), NO_ROOM)
-    told = replace(starting, reason=NO_ROOM)
-    assert seen(Observation(Phase.STARTING, reason=NO_ROOM), application=told) is None
-    assert seen(Observation(Phase.STARTING), application=told) == Hindered(after(10), None)
+    blocked = replace(starting, reason=NO_ROOM)
+    assert seen(Observation(Phase.STARTING, reason=NO_ROOM), application=blocked) is None
+    assert seen(Observation(Phase.STARTING), application=blocked) == Hindered(after(10), None)
 
 
 def test_what_waiting_will_not_mend_ends_it_with_that_reason() -> None:

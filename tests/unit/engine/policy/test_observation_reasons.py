@@ -1,4 +1,4 @@
-"""Why a driver failed, from what it wrote."""
+"""The reason for a driver's failure, derived from its output."""
 
 from __future__ import annotations
 

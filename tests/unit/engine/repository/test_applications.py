@@ -1,4 +1,4 @@
-"""The statements of the records' changes: compiled once, whatever is changed."""
+"""Statements that change the records are compiled once, independently of the changed values."""
 
 from __future__ import annotations
 
@@ -23,5 +23,5 @@ APPLICATION = Application("app-1", SPEC, State.ACCEPTED, submitted_at=now())
     ],
 )
 def test_sqlalchemy_remembers_the_compiled_statement(statement: Select[tuple[str]]) -> None:
-    # None is what it answers for a statement with a part of which it cannot tell whether it is the same.
+    # The key is None for a statement with a part that SQLAlchemy cannot compare.
     assert statement._generate_cache_key() is not None

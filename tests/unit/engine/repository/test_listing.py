@@ -1,4 +1,4 @@
-"""A page's beginning is nobody's to forge, and whatever is sent as one is understood or refused."""
+"""A page token cannot be forged, and any value sent as one is understood or refused."""
 
 from __future__ import annotations
 

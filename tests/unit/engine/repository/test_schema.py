@@ -1,4 +1,4 @@
-"""The schema version in the code is the scripts' own."""
+"""The schema version in the code matches the migration scripts."""
 
 from __future__ import annotations
 
