@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.engine.dispatcher import DetachedSupervisors
+from penstock.engine.detached_supervisors import DetachedSupervisors
 from penstock.home import Home
 
 
@@ -83,7 +83,7 @@ def test_what_is_kept_ready_does_not_outlive_who_kept_it(tmp_path: Path) -> None
     home = Home(tmp_path)
     code = (
         "import sys, time; from pathlib import Path; from penstock.home import Home\n"
-        "from penstock.engine.dispatcher import DetachedSupervisors\n"
+        "from penstock.engine.detached_supervisors import DetachedSupervisors\n"
         "DetachedSupervisors(Home(Path(sys.argv[1]))).keep_ready(); time.sleep(60)"
     )
     keeper = subprocess.Popen([sys.executable, "-c", code, str(home.root)])

@@ -57,8 +57,8 @@ OPEN = {"/health/live", "/health/ready"}
 ELSEWHERE = {"/v1/changes", "/v1/tables", "/v1/tables/{name}", "/v1/tables/{name}/preview"}
 """Operations that are not tried as a tenant.
 
-The stream does not end (`tests/unit/service/test_streaming_feed.py` tests who receives which events); the catalog belongs to
-every tenant and would start a JVM.
+The stream does not end (`tests/unit/service/test_streaming_feed.py` tests who receives which events); the catalog
+belongs to every tenant and would start a JVM.
 """
 
 

@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from penstock.clusters.backend import MAX_READ_BYTES, ClusterBackend, Handle, Launch, Observation, Phase, WebInterface
-from penstock.engine.dispatcher import DetachedSupervisors
+from penstock.engine.detached_supervisors import DetachedSupervisors
 from penstock.engine.engine import Engine
 from penstock.engine.supervisor import Supervisor
 from penstock.errors import Superseded

@@ -1,6 +1,4 @@
-"""Detached supervisors, and the background work of a service.
-
-A dispatcher starts applications in turn, in one thread; housekeeping has another.
+"""The background work of a service, in one thread each: starting applications in turn, and housekeeping.
 
 Any number of dispatchers may work on one database: each decision is a transaction under one lock and is recorded before
 it is carried out. A dispatcher killed in between leaves a starting application without a supervisor, which the next
@@ -16,33 +14,19 @@ from __future__ import annotations
 import contextlib
 import json
 import logging
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable
 from datetime import datetime, timezone
-from typing import TYPE_CHECKING
 
 from penstock.engine import artifacts
+from penstock.engine.engine import NO_SUPERVISOR_LIVES, Engine
 from penstock.engine.repository.applications import CONNECTION_LOST, now
 from penstock.engine.repository.retention import Pruned, Retention
 from penstock.errors import PenstockError
-from penstock.home import Home
 from penstock.lake import stores
 from penstock.lake.registry import Lakes
-from penstock.model import Reason
-from penstock.processes import start_daemon
-from penstock.recovery import SUPERVISOR_LOST, Restarts, keep_going
-
-if TYPE_CHECKING:
-    from penstock.engine.engine import Engine
-
-NO_SUPERVISOR_LIVES = Reason(
-    SUPERVISOR_LOST,
-    "each of its supervising processes ended before it did",
-    "see why in supervisors.log in the state directory, and report it; then submit the application again",
-)
+from penstock.recovery import Restarts, keep_going
 
 _PATROL_SECONDS = 5.0
 """The interval between patrols for orphaned applications and due retries."""
@@ -57,77 +41,6 @@ many simultaneous submissions, and a long queue leaves the database free most of
 _PAUSE_SECONDS = 1.0
 
 _log = logging.getLogger(__name__)
-
-
-_LOG = "supervisors.log"
-
-
-class DetachedSupervisors:
-    """Starts processes that supervise one application each and outlive the process that started them. Thread-safe."""
-
-    def __init__(self, home: Home) -> None:
-        self._home = home
-        self._changing = threading.Lock()
-        self._forking = False
-        self._server: subprocess.Popen[bytes] | None = None
-
-    def start(self, application_id: str) -> None:
-        """Start a process that supervises the application; return at once."""
-        self._home.create()
-        with self._changing:
-            if not self._forked(application_id):
-                command = [*_python("supervisor_main"), str(self._home.root), application_id]
-                start_daemon(command, log=self._home.root / _LOG, directory=self._home.root)
-            self._keep_server()
-
-    def keep_ready(self) -> None:
-        """Fork supervisors from a prefork server from now on; the server ends with this process."""
-        self._home.create()
-        with self._changing:
-            self._forking = True
-            self._keep_server()
-
-    def close(self) -> None:
-        """Stop the prefork server; running supervisors go on."""
-        with self._changing:
-            self._forking = False
-            self._end_server()
-
-    def _forked(self, application_id: str) -> bool:
-        if self._server is None or self._server.stdin is None:
-            return False
-        # A prefork server that was killed meanwhile reads nothing.
-        with contextlib.suppress(OSError):
-            self._server.stdin.write(f"{application_id}\n".encode())
-            self._server.stdin.flush()
-            if self._server.poll() is None:
-                return True
-        self._end_server()
-        return False
-
-    def _keep_server(self) -> None:
-        if not self._forking or self._server is not None:
-            return
-        with (self._home.root / _LOG).open("ab") as log:
-            self._server = subprocess.Popen(
-                [*_python("prefork_server"), str(self._home.root)],
-                stdin=subprocess.PIPE,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                cwd=self._home.root,
-                start_new_session=True,
-            )
-
-    def _end_server(self) -> None:
-        server, self._server = self._server, None
-        if server is not None and server.stdin is not None:
-            with contextlib.suppress(OSError):
-                server.stdin.close()
-            server.wait()
-
-
-def _python(module: str) -> list[str]:
-    return [sys.executable, "-m", f"penstock.engine.{module}"]
 
 
 class Dispatcher:

@@ -18,7 +18,7 @@ from penstock.clusters.backend import ClusterBackend, Launch, Observation, Phase
 from penstock.clusters.choice import backend_of
 from penstock.engine import artifacts, submission
 from penstock.engine.artifacts import WATCH_SECONDS, Artifacts, UploadCopies
-from penstock.engine.dispatcher import NO_SUPERVISOR_LIVES, DetachedSupervisors
+from penstock.engine.detached_supervisors import DetachedSupervisors
 from penstock.engine.interactive import sessions
 from penstock.engine.interactive.sessions import LocalExchange, Sessions
 from penstock.engine.policy import admission, lifecycle
@@ -50,6 +50,12 @@ from penstock.prices import Pricing
 OnWarning = Callable[[str], None]
 
 BY_USER = Reason(lifecycle.STOPPED_BY_USER, "it was stopped on request")
+
+NO_SUPERVISOR_LIVES = Reason(
+    recovery.SUPERVISOR_LOST,
+    "each of its supervising processes ended before it did",
+    "see why in supervisors.log in the state directory, and report it; then submit the application again",
+)
 
 
 class LiveClusters:

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from penstock.catalog.database import SHARED_LOGIN
 from penstock.engine import submission
 from penstock.engine.submission import checked, missing_modules, resolve, warnings_again
 from penstock.errors import ClusterError, InvalidInput, NotFound
@@ -140,7 +139,7 @@ def test_what_is_resolved_has_its_memory_its_settings_and_its_warnings(script: P
     assert len(found.settings) > len(ODD)
     first, second = found.warnings
     assert "spark.sql.shufle.partitions.of.mine" in first
-    assert second == SHARED_LOGIN
+    assert second == submission.SHARED_LOGIN
 
 
 def test_nothing_is_resolved_twice(script: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
