@@ -1,4 +1,4 @@
-"""Applications of this folder run on a Java that starts cheaply."""
+"""Applications of this folder run on a Java home with minimal start-up cost."""
 
 from __future__ import annotations
 

@@ -151,17 +151,17 @@ def test_the_engine_takes_the_cluster_file(rendered: Any, values: dict[str, Any]
 
 
 def test_the_cluster_file_says_what_the_values_do(rendered: Any) -> None:
-    expected = parse_target(rendered(FULL)["ConfigMap", "penstock"]["data"]["cluster.yaml"], "cluster.yaml")
-    assert expected.namespace == "spark"
-    assert expected.image == "registry.example.com/a/penstock:2"
-    assert (expected.service_account, expected.executor_service_account) == ("penstock-driver", "penstock-executor")
-    assert expected.pull_secrets == ("pull",)
-    assert expected.page_cache["disk"].path == "/var/lib/penstock/pages"
-    assert expected.page_cache["memory"].size_bytes == 8 << 30
-    assert expected.capacity == Capacity(800, 4000 << 30)
-    assert expected.largest_node == Node(64, 256 << 30)
-    assert expected.environment_from == ("proxy",)
-    assert expected.executor_template == {"spec": {"hostNetwork": False}}
+    target = parse_target(rendered(FULL)["ConfigMap", "penstock"]["data"]["cluster.yaml"], "cluster.yaml")
+    assert target.namespace == "spark"
+    assert target.image == "registry.example.com/a/penstock:2"
+    assert (target.service_account, target.executor_service_account) == ("penstock-driver", "penstock-executor")
+    assert target.pull_secrets == ("pull",)
+    assert target.page_cache["disk"].path == "/var/lib/penstock/pages"
+    assert target.page_cache["memory"].size_bytes == 8 << 30
+    assert target.capacity == Capacity(800, 4000 << 30)
+    assert target.largest_node == Node(64, 256 << 30)
+    assert target.environment_from == ("proxy",)
+    assert target.executor_template == {"spec": {"hostNetwork": False}}
 
 
 def test_each_command_that_prepares_the_service_is_one_that_penstock_has(rendered: Any) -> None:

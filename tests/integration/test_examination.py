@@ -94,8 +94,8 @@ def test_the_command_prints_rows_as_json_and_exits_by_them(
     tmp_path.chmod(0o755)
     with pytest.raises(SystemExit) as ended:
         main(["doctor", "--service", NOBODY, "--json"])
-    expected = {row["feature"]: row["outcome"] for row in json.loads(capsys.readouterr().out)["rows"]}
-    assert (ended.value.code, expected["secrets"]) == (1, "failed")
+    outcomes = {row["feature"]: row["outcome"] for row in json.loads(capsys.readouterr().out)["rows"]}
+    assert (ended.value.code, outcomes["secrets"]) == (1, "failed")
 
 
 def test_a_mistake_in_prices_limits_and_one_in_networks_stops(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -26,7 +26,7 @@ class NameNode(BaseHTTPRequestHandler):
     answers: dict[str, tuple[int, Any]]
     asked: list[str]
     dead: list[int]
-    """Return unused ports, announced first as the DataNodes'."""
+    """Ports without a listener, announced as the DataNodes' before the real one."""
     protocol_version = "HTTP/1.1"
 
     def _answer(self) -> None:

@@ -106,9 +106,8 @@ def stranger() -> Iterator[str]:
 
 @pytest.fixture
 def nobody_listens() -> Iterator[str]:
-    with (
-        socket.socket() as reserved
-    ):  # bound and not listening: connections are refused, and no other process can take the port
+    # Bound and not listening: connections are refused, and no other process can take the port.
+    with socket.socket() as reserved:
         reserved.bind(("127.0.0.1", 0))
         yield f"http://127.0.0.1:{reserved.getsockname()[1]}"
 

@@ -38,7 +38,7 @@ def test_a_role_is_asked_for_in_the_applications_name_and_for_the_lakes_bucket_a
     assert (asked["Action"], asked["RoleArn"], asked["DurationSeconds"]) == ("AssumeRole", ROLE, "900")
     assert asked["RoleSessionName"] == "app-20261122-0001"
     assert "arn:aws:s3:::data/*" in json.dumps(json.loads(asked["Policy"]))
-    assert len(asked["Policy"]) < 2048  # the limits of a store
+    assert len(asked["Policy"]) < 2048  # the most that stores accept
     assert " " not in asked["Policy"]
     assert "AKOWN" in asked["signed by"]
 

@@ -119,7 +119,7 @@ class Scene:
             connection.close()
 
     def looks(self, path: str, *, method: str = "GET", **headers: str) -> tuple[int, str]:
-        """At the origin of Spark's pages."""
+        """Send a request to the origin of Spark's pages."""
         return self.asks(method, path, headers=headers, port=self.spark_ui_port)
 
     def ticket(self, who: str, application: str) -> str:

@@ -1,4 +1,4 @@
-"""Tests of this folder start Spark: their Java machines start as cheaply as they can."""
+"""Tests of this folder start Spark, on JVMs with minimal start-up cost."""
 
 from tests.support.quick_java import archives_tried, java_home, quick_java_machines
 

@@ -1,4 +1,4 @@
-"""Tests of this folder start Spark: their Java machines start as cheaply as they can."""
+"""Tests of this folder start Spark, on JVMs with minimal start-up cost."""
 
 from __future__ import annotations
 

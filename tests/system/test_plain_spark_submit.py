@@ -120,7 +120,7 @@ def submit(home: Home, directory: Path, master: str, settings: dict[str, str], s
 
 
 def spark_with_s3a(directory: Path, lake: Lake, recorder: Recorder) -> dict[str, str]:
-    """Copy Spark below `directory`, where its executors may write, with the settings that S3A always needs there."""
+    """Link Spark below `directory`, where its executors may write; return the settings of any Spark with S3A there."""
     (directory / "spark").mkdir()
     for part in ("bin", "jars"):
         (directory / "spark" / part).symlink_to(spark_jars().parent / part)
@@ -129,7 +129,7 @@ def spark_with_s3a(directory: Path, lake: Lake, recorder: Recorder) -> dict[str,
         "spark.jars": ",".join(map(str, sorted([*jars, penstock_jars() / "penstock-filesystem.jar"]))),
         "spark.driver.memory": "512m",
         "spark.executor.memory": "512m",
-        # It would take half the CPU time of applications as short as these.
+        # The optimising compiler would take half the CPU time of applications as short as these.
         "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1",
         "spark.executor.extraJavaOptions": "-XX:TieredStopAtLevel=1",
         "spark.ui.enabled": "false",

@@ -50,8 +50,8 @@ def drive(python: Path, served: Served, **asked: dict[str, Any]) -> dict[str, An
         timeout=300,
     )
     assert run.returncode == 0, run.stderr
-    responses: dict[str, Any] = json.loads(run.stdout)
-    return responses
+    answers: dict[str, Any] = json.loads(run.stdout)
+    return answers
 
 
 def test_the_public_client_drives_a_job_from_submission_to_logs(client_python: Path, served: Served) -> None:
@@ -75,7 +75,7 @@ def test_the_public_client_drives_a_job_from_submission_to_logs(client_python: P
     }
     pair = {"hmac_access_key": keys.access_key, "hmac_secret_key": keys.secret_key}
     home = {"new_instance_id": "guid", "new_endpoint": lake.endpoints[0]}
-    responses = drive(
+    answers = drive(
         client_python,
         served,
         details=details,
@@ -83,35 +83,33 @@ def test_the_public_client_drives_a_job_from_submission_to_logs(client_python: P
         home={**home, **{f"new_{name}": value for name, value in pair.items()}},
     )
 
-    assert responses["application"]["state"] == "finished", responses["application"]
-    assert responses["statuses"]["create"] == 202
-    assert responses["statuses"]["create_history"] == 202
-    assert responses["statuses"]["create_logging"] == 201
-    assert responses["statuses"]["stop_history"] == 204
-    assert responses["history"]["state"] == "started"
-    assert (responses["home"]["instance_id"], responses["home"]["hmac_secret_key"]) == ("guid", "****")
-    assert responses["statuses"]["stop"] == responses["statuses"]["stop_again"] == 204
-    assert {status for name, status in responses["statuses"].items() if not name.startswith(("create", "stop"))} == {
-        200
-    }
-    assert responses["state"]["start_time"] < responses["state"]["end_time"]
-    assert responses["application"]["application_details"]["application"] == f"{lake.root}/applications/count.py"
-    assert responses["defaults"] == {"spark.driver.cores": "1", "spark.sql.shuffle.partitions": "3"}
-    assert responses["listed"][:2] == [responses["second"], responses["id"]]
-    assert responses["error"][:2] == ["ApiException", 404]
+    assert answers["application"]["state"] == "finished", answers["application"]
+    assert answers["statuses"]["create"] == 202
+    assert answers["statuses"]["create_history"] == 202
+    assert answers["statuses"]["create_logging"] == 201
+    assert answers["statuses"]["stop_history"] == 204
+    assert answers["history"]["state"] == "started"
+    assert (answers["home"]["instance_id"], answers["home"]["hmac_secret_key"]) == ("guid", "****")
+    assert answers["statuses"]["stop"] == answers["statuses"]["stop_again"] == 204
+    assert {status for name, status in answers["statuses"].items() if not name.startswith(("create", "stop"))} == {200}
+    assert answers["state"]["start_time"] < answers["state"]["end_time"]
+    assert answers["application"]["application_details"]["application"] == f"{lake.root}/applications/count.py"
+    assert answers["defaults"] == {"spark.driver.cores": "1", "spark.sql.shuffle.partitions": "3"}
+    assert answers["listed"][:2] == [answers["second"], answers["id"]]
+    assert answers["error"][:2] == ["ApiException", 404]
 
-    logs = served.client().get(f"/v1/applications/{responses['id']}/logs/driver.out")
+    logs = served.client().get(f"/v1/applications/{answers['id']}/logs/driver.out")
     assert logs.text == "rows 1000 3\n"
     assert (
-        served.client().get(f"/v4/analytics_engines/default/spark_applications/{responses['id']}").json()["state"]
+        served.client().get(f"/v4/analytics_engines/default/spark_applications/{answers['id']}").json()["state"]
         == "finished"
     )
-    assert served.client().get(f"/ae/spark/v2/default/v2/jobs/{responses['id']}").json()["job_state"] == "FINISHED"
-    kept = [engine.artifacts.load(responses["id"], name) for name in engine.artifacts.sizes(responses["id"])]
+    assert served.client().get(f"/ae/spark/v2/default/v2/jobs/{answers['id']}").json()["job_state"] == "FINISHED"
+    kept = [engine.artifacts.load(answers["id"], name) for name in engine.artifacts.sizes(answers["id"])]
     assert kept
     assert not [text for text in kept if keys.secret_key.encode() in text]
-    assert keys.secret_key not in json.dumps(responses) + str(engine.get(responses["id"])) + str(
-        list(engine.applications.events(responses["id"]))
+    assert keys.secret_key not in json.dumps(answers) + str(engine.get(answers["id"])) + str(
+        list(engine.applications.events(answers["id"]))
     )
 
 

@@ -127,13 +127,13 @@ def test_a_session_nobody_uses_ends_by_itself_and_has_done_well(served: Served) 
             assert time.monotonic() < deadline
         assert engine.wait(session_id).state is State.FINISHED
         # The log comes from the lake, since the cluster is gone.
-        answers = service.get(f"/v1/applications/{session_id}/logs/driver.out")
-        assert answers.text == "the session ends after 1 s without use\n"
+        log = service.get(f"/v1/applications/{session_id}/logs/driver.out")
+        assert log.text == "the session ends after 1 s without use\n"
 
 
 def test_a_history_server_nobody_looks_at_ends_by_itself(served: Served) -> None:
     history = HistoryServers(Engine(served.home), idle_seconds=2)
-    history.stop()  # a session that another user started waits longer
+    history.stop()  # a history server that another test started waits longer
     host, port = history.look(served_lake(served), timeout_seconds=120)
     assert httpx.get(f"http://{host}:{port}/api/v1/applications").status_code == 200
     deadline = time.monotonic() + 30

@@ -20,8 +20,8 @@ GiveUp = Callable[[PenstockError], None]
 class Cluster:
     """A cluster that runs until it is stopped; from attempt `good_attempt` on it succeeds at once."""
 
-    def __init__(self, tmp_path: Path, happened: list[str], good_attempt: int) -> None:
-        self.directory, self.happened, self.good_attempt = tmp_path, happened, good_attempt
+    def __init__(self, tmp_path: Path, steps: list[str], good_attempt: int) -> None:
+        self.directory, self.steps, self.good_attempt = tmp_path, steps, good_attempt
         self.launches = 0
         self.stopped = True
 
@@ -34,7 +34,7 @@ class Cluster:
     def launch(self, _: Launch) -> None:
         self.launches += 1
         self.stopped = False
-        self.happened.append("launched")
+        self.steps.append("launched")
 
     def observe(self, _: Any) -> Observation:
         if self.launches >= self.good_attempt:
@@ -46,57 +46,57 @@ class Cluster:
 
     def stop(self, _: Any, *, grace_seconds: float) -> None:
         self.stopped = True
-        self.happened.append("processes gone")
+        self.steps.append("processes gone")
 
     def collect(self, _: Any) -> Path:
         return self.directory
 
     def release(self, _: Any) -> None:
-        self.happened.append("released")
+        self.steps.append("released")
 
 
 def supervised(tmp_path: Path, *, retries: int, good_attempt: int, fails: int = 0) -> tuple[Application, list[str]]:
     """Return the ended application and the events; the companions of the first `fails` clusters give up."""
-    happened: list[str] = []
+    steps: list[str] = []
     begun = 0
 
     @contextlib.contextmanager
     def companions(_: Application, give_up: GiveUp) -> Iterator[None]:
         nonlocal begun
         begun += 1
-        happened.append("companions")
+        steps.append("companions")
         if begun <= fails:
             give_up(LakeError("The lake credentials ended", why="nobody renewed them", fix="look at the store"))
         yield
-        happened.append("no more")
+        steps.append("no more")
 
     supervisor = Supervisor(
         cast(ApplicationRepository, Memory(application(State.ACCEPTED, spec=spec(retries=retries)))),
-        cast(ClusterBackend, Cluster(tmp_path, happened, good_attempt)),
+        cast(ClusterBackend, Cluster(tmp_path, steps, good_attempt)),
         prepare=lambda _: cast(Launch, None),
         store_artifacts=lambda *_: {},
         companions=companions,
     )
-    return supervisor.run("app-1", lambda *_: None), happened
+    return supervisor.run("app-1", lambda *_: None), steps
 
 
 def test_it_begins_when_the_cluster_was_launched_and_is_over_when_its_processes_are_gone(tmp_path: Path) -> None:
-    ended, happened = supervised(tmp_path, retries=0, good_attempt=1)
+    ended, steps = supervised(tmp_path, retries=0, good_attempt=1)
     assert ended.state is State.FINISHED
-    assert happened == ["launched", "companions", "processes gone", "no more", "released"]
+    assert steps == ["launched", "companions", "processes gone", "no more", "released"]
 
 
 def test_where_it_fails_the_application_ends_with_its_reason(tmp_path: Path) -> None:
-    ended, happened = supervised(tmp_path, retries=0, good_attempt=9, fails=1)
+    ended, steps = supervised(tmp_path, retries=0, good_attempt=9, fails=1)
     assert ended.state is State.FAILED
     assert ended.reason is not None
     assert ended.reason.code == "lake_error"
     assert ended.reason.message == "The lake credentials ended: nobody renewed them"
-    assert happened.count("no more") == 1
+    assert steps.count("no more") == 1
 
 
 def test_another_attempt_is_not_ended_by_what_ended_the_first(tmp_path: Path) -> None:
-    ended, happened = supervised(tmp_path, retries=1, good_attempt=2, fails=1)
+    ended, steps = supervised(tmp_path, retries=1, good_attempt=2, fails=1)
     assert ended.state is State.FINISHED, ended.reason
     assert [attempt.reason.code for attempt in ended.attempts] == ["lake_error"]
-    assert happened.count("companions") == happened.count("no more") == 2
+    assert steps.count("companions") == steps.count("no more") == 2
