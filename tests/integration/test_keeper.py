@@ -21,7 +21,7 @@ from tests.support.waiting import within
 _OUT_OF_SIGHT = """
 import pathlib, sys
 from penstock.clusters import shim
-shim.Keeper.left = lambda _: set()
+shim.ProcessSupervisor.left = lambda _: set()
 shim.main(pathlib.Path(sys.argv[1]))
 """
 

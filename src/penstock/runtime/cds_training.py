@@ -1,6 +1,6 @@
 """The Spark application whose run fills the class-data archives: a sample of the common work of applications.
 
-`cds.make` runs it once per installation; the classes that it loads then load fast in every later driver and executor.
+`cds.build_archives` runs it once per installation; its classes then load fast in every later driver and executor.
 Argument: a location for its temporary tables, local (`file:…`) or in the lake (`s3a://…`, which trains the S3 client).
 With `spark.sql.catalogImplementation=hive` it trains the table catalog too, and with Penstock's `spark.sql.extensions`
 an index and file skipping.

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from penstock.lake.ceph import configuration as daemons
+from penstock.lake.ceph import configuration
 from penstock.lake.ceph.configuration import INITIAL_KEYRING, Ports, capabilities, ceph_conf, keyrings
 
 PORTS = Ports(3300, (8001, 8002))
-ENTITIES = [daemons.entity(name) for name in daemons.names(osds=2, gateways=2)]
+ENTITIES = [configuration.entity(name) for name in configuration.daemon_names(osds=2, gateways=2)]
 
 
 @pytest.fixture
