@@ -34,6 +34,8 @@ _LOOK_SECONDS, _GRACE_SECONDS = 0.25, 30.0
 _ATTEMPTS = 5
 _BUSY_SHARE = 0.05
 """An attempt had too little of the processors if they were idle for a smaller share of its time."""
+_TIMEOUT_SECONDS = 60.0
+"""An attempt that failed sooner ran into none of Spark's timeouts."""
 _SPARE_SECONDS = 10.0
 """The idle time after which the machine counts as less busy."""
 _AGAIN = "penstock up builds them"
@@ -210,7 +212,8 @@ def _train_patiently(training: Callable[..., None], record: Callable[[Mapping[st
         try:
             training(report=lambda written: record({"written": written}), clock=spare)
         except ClusterError as error:
-            if attempt == _ATTEMPTS or spare() > _BUSY_SHARE * (time.monotonic() - began):
+            lasted = time.monotonic() - began
+            if attempt == _ATTEMPTS or lasted < _TIMEOUT_SECONDS or spare() > _BUSY_SHARE * lasted:
                 raise
             print(f"attempt {attempt} on a busy machine: {error}", file=sys.stderr, flush=True)
             record({"waiting": True})

@@ -179,11 +179,12 @@ class Training:
     machine: Machine
     failures: int
     spare: float
+    seconds: int = 300
     attempts: int = 0
 
     def __call__(self, **_: object) -> None:
         self.attempts += 1
-        self.machine.run(300, spare=self.spare)
+        self.machine.run(self.seconds, spare=self.spare)
         if self.attempts <= self.failures:
             raise ClusterError("no driver appeared")
 
@@ -194,8 +195,8 @@ def train(monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[Training, list
     monkeypatch.setattr(class_archives, "SpareTime", lambda: SpareTime(lambda: machine.idle, lambda: machine.seconds))
     monkeypatch.setattr(class_archives, "time", machine)
 
-    def trained(failures: int, spare: float) -> tuple[Training, list[Mapping[str, Any]]]:
-        training, records = Training(machine, failures, spare), list[Mapping[str, Any]]()
+    def trained(failures: int, spare: float, seconds: int = 300) -> tuple[Training, list[Mapping[str, Any]]]:
+        training, records = Training(machine, failures, spare, seconds), list[Mapping[str, Any]]()
         with contextlib.suppress(ClusterError):
             class_archives._train_patiently(training, records.append)
         return training, records
@@ -212,6 +213,10 @@ def test_a_failure_on_a_busy_machine_is_tried_again_once_it_is_idle(train: Calla
 
 def test_a_failure_on_an_idle_machine_is_final(train: Callable[..., Any]) -> None:
     assert train(failures=1, spare=1.0)[0].attempts == 1
+
+
+def test_a_failure_before_any_timeout_is_final_on_a_busy_machine_too(train: Callable[..., Any]) -> None:
+    assert train(failures=1, spare=0.0, seconds=10)[0].attempts == 1
 
 
 def test_a_machine_that_is_always_busy_is_given_up(train: Callable[..., Any]) -> None:
