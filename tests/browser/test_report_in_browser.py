@@ -9,8 +9,6 @@ from pathlib import Path
 
 import pytest
 from _pytest.mark.structures import ParameterSet
-from tests.unit.lab.test_reports import run as tpcds_run
-from tests.unit.lab.test_reports import starts_run
 
 from penstock import prices as pricefile
 from penstock.lab.analysis import cost
@@ -19,6 +17,8 @@ from penstock.lab.report import cost as price_report
 from penstock.lab.report import report as make
 from tests.support.browser import Browser, Page
 from tests.unit.lab import lab_runs, store_runs
+from tests.unit.lab.report.test_report import run as tpcds_run
+from tests.unit.lab.report.test_report import starts_run
 
 PAGES: dict[str, Callable[[], list[Run]]] = {
     "queries": lambda: [tpcds_run()],

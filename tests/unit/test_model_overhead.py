@@ -6,7 +6,6 @@ from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
-from tests.unit.profiles.test_profile_check import problems
 
 from penstock.clusters.kubernetes import manifest, plan
 from penstock.clusters.kubernetes.backend import KubernetesBackend
@@ -18,6 +17,7 @@ from penstock.profiles import layers
 from penstock.profiles.rules import Severity
 from penstock.units import parse_quantity
 from tests.unit.clusters.kubernetes.kubernetes_making import TARGET, container_of, launch
+from tests.unit.profiles.test_check import problems
 
 MIB, GIB = 1 << 20, 1 << 30
 SIZE = ClusterSize(ProcessSize(1, 8 * GIB), ProcessSize(4, 10 * GIB), 3)

@@ -6,7 +6,6 @@ import json
 from dataclasses import replace
 
 import pytest
-from tests.unit.service.test_client import client_of
 
 from penstock.cli.sessions import tunnel
 from penstock.client.remote import RemoteSessions
@@ -14,6 +13,7 @@ from penstock.engine.interactive.sessions import SessionRequest
 from penstock.engine.tokens import Scope
 from penstock.errors import ClusterError, Forbidden, StateError
 from penstock.model import ClusterSize, ProcessSize, State
+from tests.unit.client.test_client import client_of
 from tests.unit.service.fakes import Stage
 
 WANTED = SessionRequest(

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.unit.image.test_keystore import store
 from typer.testing import CliRunner
 
 from penstock.cli.cluster import image_app
@@ -21,6 +20,7 @@ from penstock.errors import InvalidInput, MissingRequirement, PenstockError
 from penstock.image import base, build, oci
 from penstock.image.contents import Entry
 from tests.unit.image.ocischemas import validator
+from tests.unit.image.test_contents_keystore import store
 
 PYTHON = f"usr/bin/python{build.RUNNING}"
 JAVA = "usr/lib/jvm/java-17/bin/java"

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from tests.unit.lab.test_price import DISKS, PRICES
 
 from penstock.lab.analysis import cost, stores
 from penstock.lab.analysis.stores import StoreChoices
+from tests.unit.lab.analysis.test_cost import DISKS, PRICES
 from tests.unit.lab.lab_runs import GB, run
 from tests.unit.lab.store_runs import STORES, dfsio, eight, lake, timed, tpcds
 

@@ -6,7 +6,6 @@ import json
 from dataclasses import replace
 
 import pytest
-from tests.unit.lab.test_right_sizing import curve_of, run
 
 from penstock import prices
 from penstock.lab.analysis import cost
@@ -17,6 +16,7 @@ from penstock.lab.report import report as make
 from penstock.lab.report.cost import PriceOptions
 from penstock.lab.report.render import Document, Table
 from penstock.lab.report.scaling import digits
+from tests.unit.lab.analysis.test_cost_sizing import curve_of, run
 
 COPIES, CODED = cost.parse_protection("3x"), cost.parse_protection("4+2")
 
