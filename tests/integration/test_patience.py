@@ -22,7 +22,7 @@ async def answer(scope: Any, receive: Any, send: Any) -> None:
 
 @pytest.fixture
 def address(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[str, int]]:
-    monkeypatch.setattr(patience, "HEAD_SECONDS", 0.3)
+    monkeypatch.setattr(patience, "HEADER_TIMEOUT_SECONDS", 0.3)
     listener = socket.create_server(("127.0.0.1", 0))
     server = uvicorn.Server(
         uvicorn.Config(answer, http=HeaderTimeoutProtocol, ws="none", lifespan="off", log_config=None)

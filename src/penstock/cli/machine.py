@@ -26,8 +26,8 @@ def up(
 ) -> None:
     """Start the embedded lake and catalog, and the build of class-data archives, unless they exist.
 
-    The archives are built at idle priority while the lake and catalog are in use; penstock status shows how far they
-    are. Clusters work without them and start some seconds later.
+    The archives are built at idle priority (with --wait at the usual one) while the lake and catalog are in use;
+    penstock status shows how far they are. Clusters work without them and start some seconds later.
     """
     from penstock.engine.installation import Installation
 
@@ -41,7 +41,7 @@ def up(
         result.append(installation.catalog_up())
     if not archives:
         return
-    installation.archives.start()
+    installation.archives.start(awaited=wait)
     if wait:
         _await_archives(installation.archives)
     else:

@@ -1,8 +1,9 @@
 """The build of the class-data archives in the background: `python -m penstock.engine.class_archives HOME`.
 
 The archives make every JVM start faster, but nothing needs them, so `penstock up` does not wait for them. A detached
-process, one at a time for a home, builds them at idle priority. `class-archives.json` in the home has its identity and
-progress, `class-archives.log` its output. A killed process leaves no archive; the next `penstock up` starts another.
+process, one at a time for a home, builds them, at idle priority unless a command waits for them. `class-archives.json`
+in the home has its identity and progress, `class-archives.log` its output. A killed process leaves no archive; the next
+`penstock up` starts another.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from penstock.runtime import cds
 
 _TRAINING = "penstock/training"
 _RECORD, _LOG = "class-archives.json", "class-archives.log"
+_AWAITED = "--awaited"
 _STARTING, _STARTING_SECONDS = "class-archives-start", 20.0
 _LOOK_SECONDS, _GRACE_SECONDS = 0.25, 30.0
 _ATTEMPTS = 5
@@ -126,13 +128,17 @@ class ClassArchives:
             private_files=launch.private_files,
         )
 
-    def start(self) -> bool:
-        """Start the background process, unless the archives exist or one is running; return whether it was started."""
+    def start(self, *, awaited: bool = False) -> bool:
+        """Start the background process, unless the archives exist or one is running; return whether it was started.
+
+        It runs at idle priority unless it is `awaited`: a busy machine would keep the waiting command for hours.
+        """
         with self._starting():
             if cds.archives_exist(self._home) or self._process():
                 return False
             self.log.unlink(missing_ok=True)
             command = [sys.executable, "-m", "penstock.engine.class_archives", str(self._home.root)]
+            command += [_AWAITED] if awaited else []
             process = start_daemon(command, log=self.log, directory=self._home.root)
             self._write({"process": process.to_json(), "started_at": datetime.now(timezone.utc).isoformat()})
         return True
@@ -169,14 +175,15 @@ class ClassArchives:
         (self._home.root / _RECORD).unlink(missing_ok=True)
         return True
 
-    def run_in_background(self) -> None:
-        """Build in this process at idle priority and keep the progress file up to date."""
+    def run_in_background(self, *, awaited: bool = False) -> None:
+        """Build in this process, at idle priority unless `awaited`, and keep the progress file up to date."""
         with self._starting():  # until the starting process has written the file
             pass
         record = self._read() or {}
         try:
             training = self._training()
-            yield_to_others()  # only now, since a lake or database that the line above starts inherits the priority
+            if not awaited:
+                yield_to_others()  # only now, since a lake or database that the line above starts inherits the priority
             _train_patiently(training, lambda progress: self._write({**record, **progress}))
         except PenstockError as error:
             self._write({**record, "problem": error.problem, "why": error.why})
@@ -224,9 +231,9 @@ def _train_patiently(training: Callable[..., None], record: Callable[[Mapping[st
             return
 
 
-def main(home: Home) -> int:
+def main(home: Home, *, awaited: bool) -> int:
     try:
-        ClassArchives(home).run_in_background()
+        ClassArchives(home).run_in_background(awaited=awaited)
     except PenstockError as error:
         print(error, file=sys.stderr)
         return error.exit_code
@@ -234,4 +241,4 @@ def main(home: Home) -> int:
 
 
 if __name__ == "__main__":
-    raise SystemExit(main(Home(Path(sys.argv[1]))))
+    raise SystemExit(main(Home(Path(sys.argv[1])), awaited=_AWAITED in sys.argv[2:]))

@@ -117,7 +117,7 @@ from pathlib import Path
 from tests.unit.lab.lab_world import Lab, Noted
 from penstock.home import Home
 from penstock.lab import environment
-from penstock.lab.experiment import Plan
+from penstock.lab.experiment import MeasurementPlan
 
 environment.versions = dict
 lab = Noted.lab = Lab(Home(Path(sys.argv[1])))
@@ -128,7 +128,7 @@ def during():
         time.sleep(60)
 
 lab.during = during
-lab.measure("ab", Plan(repetitions=2))
+lab.measure("ab", MeasurementPlan(repetitions=2))
 """
 
 

@@ -63,7 +63,7 @@ def test_another_home_s_runs_are_named_by_their_directories(home: Home, tmp_path
 @pytest.mark.parametrize(
     ("arguments", "code", "told"),
     [
-        (("--baseline", "S3"), 2, "no arm called S3"),
+        (("--baseline", "S3"), 2, "there is no arm S3"),
         (("--protection", "HDFS=thrice"), 2, "--protection HDFS=thrice is invalid"),
         (("--medium", "tape"), 2, "no medium tape"),
     ],

@@ -91,14 +91,14 @@ def test_a_kernel_without_rados_devices_is_named_before_anything_starts(
     monkeypatch.setattr(shutil, "which", lambda name, **_: "/usr/bin/fio" if name == "fio" else None)
     monkeypatch.setattr(rados, "_KERNEL", tmp_path / "nowhere")
     monkeypatch.setattr("os.geteuid", lambda: 0)
-    with pytest.raises(MissingRequirement, match="no RADOS block devices") as refused:
+    with pytest.raises(MissingRequirement, match="does not support RADOS block devices") as refused:
         Blocks(device="krbd").check_options()
     assert "--device rbd" in refused.value.fix
 
 
 def test_a_lake_that_is_no_ceph_of_this_home_has_no_block_devices() -> None:
     lake = Lake("far", ("http://127.0.0.1:1",), "bucket", "environment")
-    with pytest.raises(InvalidInput, match="no RADOS block devices"):
+    with pytest.raises(InvalidInput, match="does not support RADOS block devices"):
         Blocks(device="rbd").check_lake(lake)
     Blocks().check_lake(lake)
 
