@@ -98,7 +98,7 @@ def test_a_kernel_without_rados_devices_is_named_before_anything_starts(
 
 def test_a_lake_that_is_no_ceph_of_this_home_has_no_block_devices() -> None:
     lake = Lake("far", ("http://127.0.0.1:1",), "bucket", "environment")
-    with pytest.raises(InvalidInput, match="does not support RADOS block devices"):
+    with pytest.raises(InvalidInput, match="no RADOS block devices"):
         Blocks(device="rbd").check_lake(lake)
     Blocks().check_lake(lake)
 
