@@ -67,10 +67,12 @@ class World:
     def hurry(self) -> None:
         """Give the build the usual priority, since on a busy machine it would outlast the test's patience."""
         build = self.process().pid
-        with contextlib.suppress(PermissionError):
-            for pid in {one.pid for one in processes() if one.session == build}:
+        for pid in {one.pid for one in processes() if one.session == build}:
+            # A short-lived child may have ended; only root may raise a priority.
+            with contextlib.suppress(PermissionError, ProcessLookupError):
                 os.sched_setscheduler(pid, os.SCHED_OTHER, os.sched_param(0))
                 os.setpriority(os.PRIO_PROCESS, pid, 0)
+        with contextlib.suppress(OSError):
             Path(f"/proc/{build}/autogroup").write_text("0", "ascii")
 
     def archives(self) -> dict[str, str]:
