@@ -23,6 +23,20 @@ final case class ObjectIdentity(bucket: String, key: String, length: Long, etag:
     MurmurHash3.hash128x64(text)
   }
 
+  private var latest: ObjectIdentity = _
+
+  /** This version for those who have the credentials of `scope`: one object for each scope in turn, hashed once. */
+  private[cache] def scoped(scope: String): ObjectIdentity = {
+    val known = latest
+    if (known != null && known.scope == scope) known
+    else {
+      // Threads may race to set it: each returns its own, and finds a whole object, since its fields are final.
+      val made = copy(scope = scope)
+      latest = made
+      made
+    }
+  }
+
   /** The name of page `index` (0-based) at this page size, the same in every process and after every restart. */
   def page(index: Long, pageSize: Int): PageKey = {
     val bytes = ByteBuffer.allocate(28).putLong(hash(0)).putLong(hash(1)).putLong(index).putInt(pageSize).array

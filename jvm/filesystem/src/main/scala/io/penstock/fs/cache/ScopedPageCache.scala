@@ -19,7 +19,7 @@ import io.penstock.fs.credentials.CredentialsFile
  */
 private[cache] final class ScopedPageCache(pages: PageCache, scope: String) extends PageCache {
 
-  private def in(of: ObjectIdentity): ObjectIdentity = of.copy(scope = scope)
+  private def in(of: ObjectIdentity): ObjectIdentity = of.scoped(scope)
 
   override def pageSize: Int = pages.pageSize
   override def keeps: Boolean = pages.keeps

@@ -39,4 +39,13 @@ class ScopedPageCacheTest extends AnyFunSuite {
     // Nobody's access key is taken for a name.
     assert(scope(CacheSettings.Scope -> "ALICE")() != scope("fs.s3a.access.key" -> "ALICE")())
   }
+
+  test("a version is named once for each scope that asks in turn, and never by another's scope") {
+    val version = ObjectIdentity("bucket", "key", 1, "etag")
+    val alice = version.scoped("alice")
+    assert(alice == version.copy(scope = "alice"))
+    assert(version.scoped("alice") eq alice)
+    assert(version.scoped("bob").page(0, 1024) != alice.page(0, 1024))
+    assert(version.scoped("alice") == alice && version == ObjectIdentity("bucket", "key", 1, "etag"))
+  }
 }
