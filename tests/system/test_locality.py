@@ -87,7 +87,7 @@ def _run(home: Home, table: str, directory: Path, nodes: Mapping[str, str]) -> P
             "spark.eventLog.compress": "false",
             # One task reads one file.
             "spark.sql.files.openCostInBytes": "128m",
-            **({"spark.storage.replication.topologyMapper": "io.penstock.cluster.NodeTopology"} if nodes else {}),
+            **({"spark.storage.replication.topologyMapper": "org.apache.spark.penstock.cluster.NodeTopology"} if nodes else {}),
         },
         environment=lake_settings.ENVIRONMENT,
     )
@@ -135,7 +135,7 @@ def _executor(directory: Path, command: list[str], number: int, host: str, node:
     return [
         *command[: command.index("io.penstock.cluster.ExecutorLauncher")],
         "-Dspark.authenticate=true",
-        "org.apache.spark.penstock.NodeExecutor",
+        "org.apache.spark.penstock.cluster.NodeExecutor",
         *("--node", node),
         *("--driver-url", found.driver_url),
         *("--executor-id", str(number)),

@@ -75,7 +75,7 @@ def settings(directory: Path, launch: Launch, *, memory: Path | None = None) -> 
     `memory` is that of `shim_plan`.
     """
     size = launch.spec.size
-    plugins = ["io.penstock.cluster.ObserverPlugin"]
+    plugins = ["io.penstock.cluster.observe.ObserverPlugin"]
     scratch = {}
     if memory is not None:
         plugins.append("io.penstock.cluster.ScratchPlugin")

@@ -146,7 +146,7 @@ def _cluster_settings(directory: Path) -> dict[str, str]:
         "spark.master": "local-penstock",
         "spark.penstock.directory": str(directory),
         "spark.penstock.executors": "1",
-        "spark.plugins": "io.penstock.cluster.ObserverPlugin",
+        "spark.plugins": "io.penstock.cluster.observe.ObserverPlugin",
         "spark.executor.cores": str(_SIZE.cores),
         "spark.executor.memory": f"{_SIZE.memory_bytes >> 20}m",
         "spark.driver.host": "127.0.0.1",

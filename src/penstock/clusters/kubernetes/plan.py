@@ -51,7 +51,7 @@ def settings(target: Target, launch: Launch) -> dict[str, str]:
     size = launch.spec.size
     # Spark adds the heap and the off-heap memory itself.
     extra = size.executor_bytes - size.executor.memory_bytes - layers.off_heap_bytes(launch.settings)
-    plugins = ["io.penstock.cluster.ObserverPlugin", "org.apache.spark.penstock.PagesPlugin"]
+    plugins = ["io.penstock.cluster.observe.ObserverPlugin", "org.apache.spark.penstock.cluster.PagesPlugin"]
     scratch = {}
     if size.scratch_memory_bytes:
         plugins.append("io.penstock.cluster.ScratchPlugin")
@@ -141,7 +141,7 @@ def _page_cache(target: Target) -> dict[str, str]:
         found[f"{CACHE}{tier}.dir"] = str(layout.CACHE / tier)
         found[f"{CACHE}{tier}.size"] = str(directory.size_bytes)
     if found:
-        found["spark.storage.replication.topologyMapper"] = "io.penstock.cluster.NodeTopology"
+        found["spark.storage.replication.topologyMapper"] = "org.apache.spark.penstock.cluster.NodeTopology"
     return found
 
 

@@ -79,7 +79,7 @@ def test_executors_whose_node_keeps_their_pages_know_its_name_and_others_are_kno
     node = {"name": "PENSTOCK_NODE", "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}}}
     mapper = "spark.storage.replication.topologyMapper"
     assert node in containers(manifest.executor_template(cached, launch()))["executor"]["env"]
-    assert plan.settings(cached, launch())[mapper] == "io.penstock.cluster.NodeTopology"
+    assert plan.settings(cached, launch())[mapper] == "org.apache.spark.penstock.cluster.NodeTopology"
     assert node not in containers(manifest.executor_template(TARGET, launch()))["executor"]["env"]
     assert mapper not in plan.settings(TARGET, launch())
 

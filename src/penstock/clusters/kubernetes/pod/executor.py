@@ -109,7 +109,7 @@ class LogForwarder:
 
 _SECRET_VARIABLE = "_SPARK_AUTH_SECRET"  # noqa: S105 - a variable's name: org.apache.spark.SecurityManager
 _MAIN = "org.apache.spark.scheduler.cluster.k8s.KubernetesExecutorBackend"
-_MAIN_OF_NODE = "org.apache.spark.penstock.NodeExecutor"
+_MAIN_OF_NODE = "org.apache.spark.penstock.cluster.NodeExecutor"
 
 
 def main() -> None:

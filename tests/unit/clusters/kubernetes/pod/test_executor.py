@@ -35,7 +35,7 @@ def said(command: list[str], option: str) -> str:
 
 def test_the_scheduler_knows_it_by_its_node_and_others_fetch_from_its_pod() -> None:
     command = executor.command(VARIABLES, "worker-7")
-    main = command.index("org.apache.spark.penstock.NodeExecutor")
+    main = command.index("org.apache.spark.penstock.cluster.NodeExecutor")
     assert command[main + 1 : main + 3] == ["--node", "worker-7"]
     assert said(command, "--hostname") == "10.1.2.4"
     # NodeExecutor runs Spark's general executor, which has no such option.

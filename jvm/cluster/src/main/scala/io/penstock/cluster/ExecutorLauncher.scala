@@ -3,8 +3,13 @@ package io.penstock.cluster
 import java.nio.file.{Path, Paths}
 
 import scala.annotation.tailrec
+import scala.util.control.NonFatal
 
-import org.apache.spark.penstock.ExecutorProcess
+import org.apache.spark.penstock.cluster.ExecutorProcess
+import org.codehaus.janino.ClassBodyEvaluator
+import org.slf4j.LoggerFactory
+
+import io.penstock.cluster.protocol.Endpoint
 
 /**
  * An executor that boots while its driver does.
@@ -19,7 +24,7 @@ object ExecutorLauncher {
 
   private val PollMillis = 5L
 
-  /** The driver never appeared, or the parent went away: not the executor's failure, and nothing to retry. */
+  /** The exit code where no driver appeared, or the parent ended: not a failure of the executor, nothing to retry. */
   val NoDriver = 3
 
   def main(arguments: Array[String]): Unit = {
@@ -80,4 +85,46 @@ object ExecutorLauncher {
       )
     }
   }
+}
+
+/**
+ * Loads in the background the classes that the first task would wait for. Each step is independent, and its failure is
+ * only logged: the task then fails, or not, where it needs the class.
+ *
+ * Only steps that cost the first task time are here. Preparing the registration of an executor was tried and removed:
+ * it registers a second before the driver has a task for it, and on two cores that second came from the driver.
+ */
+private[cluster] object Preload {
+
+  private val log = LoggerFactory.getLogger("io.penstock.cluster.Preload")
+
+  private val steps: Seq[(String, () => Unit)] = Seq(
+    "the compiler of generated code" -> { () =>
+      val body = "public Object generate(Object[] references) { return Integer.valueOf(references.length); }"
+      new ClassBodyEvaluator().cook("generated.java", body)
+    },
+    "the classes of the first task" -> (() => Classes.foreach(Class.forName))
+  )
+
+  private val Classes: Seq[String] = Seq(
+    "org.apache.spark.executor.Executor",
+    "org.apache.spark.broadcast.TorrentBroadcast",
+    "org.apache.spark.storage.BlockManager",
+    "org.apache.spark.shuffle.sort.SortShuffleManager",
+    "org.apache.spark.scheduler.ShuffleMapTask",
+    "org.apache.spark.sql.catalyst.expressions.codegen.CodeGenerator$",
+    "org.apache.spark.sql.execution.WholeStageCodegenEvaluatorFactory",
+    "org.apache.spark.sql.execution.datasources.parquet.VectorizedParquetRecordReader"
+  )
+
+  /** Returns at once. */
+  def start(): Unit = {
+    val thread = new Thread(() => steps.foreach((attempt _).tupled), "penstock-preload")
+    thread.setDaemon(true)
+    thread.start()
+  }
+
+  private def attempt(name: String, step: () => Unit): Unit =
+    try step()
+    catch { case problem @ (NonFatal(_) | _: LinkageError) => log.info(s"Could not prepare $name", problem) }
 }

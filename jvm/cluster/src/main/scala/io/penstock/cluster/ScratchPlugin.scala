@@ -11,23 +11,24 @@ import scala.util.control.NonFatal
 
 import com.fasterxml.jackson.core.JsonFactory
 import org.apache.spark.api.plugin.{DriverPlugin, ExecutorPlugin, PluginContext, SparkPlugin}
-import org.apache.spark.penstock.ScratchBlockManager
+import org.apache.spark.penstock.cluster.ScratchBlockManager
 import org.apache.spark.{ExceptionFailure, SparkContext, TaskFailedReason}
 import org.slf4j.LoggerFactory
 
+import io.penstock.cluster.protocol.AtomicFile
 import io.penstock.cluster.scratch.{MemoryDirectory, MemoryFailure, Scratch}
 
 /**
- * Has shuffle and spill files in memory up to a budget: `spark.plugins=io.penstock.cluster.ScratchPlugin`.
+ * Keeps shuffle and spill files in memory up to a budget: `spark.plugins=io.penstock.cluster.ScratchPlugin`.
  *
  * Settings:
  *   - `spark.penstock.scratch.memory`: the budget of all executors together (a size)
  *   - `spark.penstock.scratch.directory`: a directory in memory for this application alone
- *   - `spark.penstock.executors`: among how many the budget is shared out
- *   - `spark.penstock.directory`: where `scratch.json` says at the end what went where, and why
+ *   - `spark.penstock.executors`: the number of executors that share the budget
+ *   - `spark.penstock.directory`: gets `scratch.json` at the end, the bytes in memory and on disk with the reason
  *
- * Executors have equal parts. The tasks of a stage are spread evenly over equal executors, so the parts fill evenly;
- * and what processes that may be killed at any moment do not share, they need not agree on.
+ * Executors have equal parts: a stage's tasks are spread evenly over equal executors, so the parts fill evenly, and
+ * processes that may be killed at any moment need no agreement.
  */
 class ScratchPlugin extends SparkPlugin {
   override def driverPlugin(): DriverPlugin = new ScratchPlugin.Driver
@@ -63,7 +64,7 @@ private object ScratchPlugin {
       val file = Paths.get(context.getConf.get("spark.penstock.directory")).resolve("scratch.json")
       val total = readings.asScala.toSeq.sortBy(_._1).map(_._2).foldLeft(Scratch.Reading.Zero)(_ + _)
       try AtomicFile.replace(file, json(total, context.getConf.getSizeAsBytes("spark.penstock.scratch.memory")))
-      catch { case NonFatal(problem) => log.warn("What went to which scratch is not reported", problem) }
+      catch { case NonFatal(problem) => log.warn("The use of scratch is not reported", problem) }
     }
 
     private def json(total: Scratch.Reading, budget: Long): String = {
@@ -115,6 +116,6 @@ private object ScratchPlugin {
       try {
         val reading = scratch.reading()
         if (sent.getAndSet(reading) != reading) context.send(ExecutorScratch(context.executorID, reading))
-      } catch { case NonFatal(problem) => log.debug("What went to which scratch was not sent", problem) }
+      } catch { case NonFatal(problem) => log.debug("The use of scratch was not sent", problem) }
   }
 }

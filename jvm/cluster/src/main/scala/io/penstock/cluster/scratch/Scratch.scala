@@ -10,21 +10,20 @@ import org.slf4j.LoggerFactory
 import io.penstock.cluster.scratch.Scratch._
 
 /**
- * Where one executor's shuffle and spill files are: in memory while its share of the budget lasts, else on disk.
+ * Places one executor's shuffle and spill files: in memory while its share of the budget lasts, else on disk.
  *
- * Where a file is, is asked of the file systems, so nothing is remembered of a file that exists. Between choosing a
- * place and the file's being there the choice stands: a file is written beside its place and renamed, which no file
- * system does to another.
+ * The file systems know where an existing file is, so no state is kept for it. A choice stands until the file exists:
+ * Spark writes a file beside its place and renames it, which works only within one file system.
  *
- * A file in memory that others may read has a symbolic link in its place on disk: executors of one host read each
- * other's map outputs, and look for them where Spark's own rule says.
+ * A file in memory that others may read has a symbolic link in its place on disk, since executors of one host read each
+ * other's map outputs at the paths of Spark's own rule.
  *
  * @param share
- *   the most to have in memory, in bytes
+ *   the most bytes in memory
  * @param onDisk
- *   where a file of that name is on disk
+ *   the place of a name on disk
  * @param closed
- *   exists once memory has failed any executor of the application; says why
+ *   a file with the reason, which exists once memory has failed any executor of the application
  */
 final class Scratch private[cluster] (
     memory: MemoryDirectory,
@@ -34,8 +33,8 @@ final class Scratch private[cluster] (
     nanoTime: () => Long = () => System.nanoTime
 ) {
 
-  private var placement = Placement(share)
-  private val chosen = new ConcurrentHashMap[ScratchName, Placement.Decision]
+  private var placement = ScratchPlacement(share)
+  private val chosen = new ConcurrentHashMap[ScratchName, ScratchPlacement.Decision]
   private val memoryBytes = new LongAdder
   private val diskBytes = new LongAdder
   private val fellOver = new AtomicReference("")
@@ -52,7 +51,7 @@ final class Scratch private[cluster] (
     }
   }
 
-  /** A file whose name nobody else will ask for. */
+  /** The place of a new file whose name no other caller uses. */
   def newFile(name: ScratchName): File = as(name, choose(name))
 
   /** The temporary sibling that will be renamed to `target`, which `file` gave out. */
@@ -61,12 +60,15 @@ final class Scratch private[cluster] (
     case _ => temporary
   }
 
-  /** Memory cannot be written: no executor of the application is to try again. */
+  /** Close memory to every executor of the application, after a failed write. */
   def close(why: String): Unit = {
     log.warn(s"Shuffle and spill go to disk from now on: $why")
     synchronized { placement = placement.close(why) }
     try Files.writeString(closed, why)
-    catch { case problem: IOException => log.warn(s"Other executors are not told: $closed cannot be written", problem) }
+    catch {
+      case problem: IOException =>
+        log.warn(s"Other executors may go on to use memory: $closed cannot be written", problem)
+    }
   }
 
   def reading(): Reading = Reading(memoryBytes.sum, diskBytes.sum, fellOver.get)
@@ -76,21 +78,22 @@ final class Scratch private[cluster] (
     new ScratchFile(name, file, bytes, forget)
   }
 
-  private def as(name: ScratchName, decision: Placement.Decision): File = decision match {
-    case Placement.Memory => new ScratchFile(name, memory.file(name.text), memoryBytes, forget)
-    case Placement.Disk(_) => new ScratchFile(name, onDisk(name.text), diskBytes, forget)
+  private def as(name: ScratchName, decision: ScratchPlacement.Decision): File = decision match {
+    case ScratchPlacement.Memory => new ScratchFile(name, memory.file(name.text), memoryBytes, forget)
+    case ScratchPlacement.Disk(_) => new ScratchFile(name, onDisk(name.text), diskBytes, forget)
   }
 
-  private def choose(name: ScratchName): Placement.Decision = {
+  private def choose(name: ScratchName): ScratchPlacement.Decision = {
     val decision = decide(name)
     decision match {
-      case Placement.Disk(why) => if (fellOver.compareAndSet("", why)) log.info(s"Shuffle and spill go to disk: $why")
-      case Placement.Memory => if (!name.temporary) link(name)
+      case ScratchPlacement.Disk(why) =>
+        if (fellOver.compareAndSet("", why)) log.info(s"Shuffle and spill go to disk: $why")
+      case ScratchPlacement.Memory => if (!name.temporary) link(name)
     }
     decision
   }
 
-  private def decide(name: ScratchName): Placement.Decision = synchronized {
+  private def decide(name: ScratchName): ScratchPlacement.Decision = synchronized {
     if (placement.closed.isEmpty) {
       if (Files.exists(closed)) placement = placement.close(Files.readString(closed))
       else if (!memory.ready(name.text)) close(s"${memory.root} cannot be written")
@@ -101,7 +104,7 @@ final class Scratch private[cluster] (
     decision
   }
 
-  /** Who asks for a place pays for the look, so that an executor that writes nothing costs nothing. */
+  /** Done by callers that ask for a place, so that an executor that writes nothing does no work. */
   private def look(): Unit = {
     val started = nanoTime()
     if (started >= nextLook) {
@@ -117,7 +120,7 @@ final class Scratch private[cluster] (
     Files.createSymbolicLink(place, memory.file(name.text).toPath)
   }
 
-  /** An application of many shuffles would leave a link for each of their files. */
+  /** Without this, an application of many shuffles leaves a link for each of their files. */
   private def unlink(name: ScratchName): Unit =
     if (!name.temporary && !memory.file(name.text).exists()) {
       val place = onDisk(name.text).toPath
@@ -138,13 +141,13 @@ object Scratch {
   private val LookEveryNanos = 100L * 1000 * 1000
 
   /**
-   * A look that takes long is taken the more rarely, so that looking takes no more than a twentieth of a task's time.
+   * A slow look is repeated less often, so that looks take no more than a twentieth of a task's time.
    */
   private val MostOfTime = 20L
 
   /**
-   * What went where so far, in bytes, as sums that only grow; a file counts when it is complete or removed. `fellOver`
-   * says why the first file went to disk, and is empty where none did.
+   * Cumulative bytes in memory and on disk; a file counts when it is complete or removed. `fellOver` is the reason why
+   * the first file went to disk, empty where none did.
    */
   final case class Reading(memoryBytes: Long, diskBytes: Long, fellOver: String) {
     def +(other: Reading): Reading = Reading(
@@ -157,4 +160,92 @@ object Scratch {
   object Reading {
     val Zero: Reading = Reading(0, 0, "")
   }
+}
+
+/**
+ * A file that counts its bytes and reports its removal. Spark writes, renames and removes plain files, but through the
+ * objects that it was given.
+ *
+ * Each byte counts once: when its file is renamed into place, or, for any other file, when it is removed.
+ */
+final private[scratch] class ScratchFile(
+    name: ScratchName,
+    file: File,
+    bytes: LongAdder,
+    forget: (ScratchName, Long) => Unit,
+    sibling: Boolean = false
+) extends File(file.getPath) {
+
+  def sibling(temporary: File): File = new ScratchFile(name, temporary, bytes, forget, sibling = true)
+
+  override def renameTo(target: File): Boolean = {
+    val size = length
+    val renamed = super.renameTo(target)
+    if (renamed) bytes.add(size)
+    renamed
+  }
+
+  override def delete(): Boolean = {
+    val size = length
+    val deleted = super.delete()
+    if (deleted) {
+      if (name.temporary || sibling) bytes.add(size)
+      forget(name, size)
+    }
+    deleted
+  }
+}
+
+/**
+ * One executor's own directory in memory: files by name, spread over sub-directories.
+ *
+ * No method throws for a file system's failure: a directory that cannot be used holds no file.
+ */
+final private[cluster] class MemoryDirectory(val root: File) {
+  import MemoryDirectory._
+
+  def file(name: String): File = new File(new File(root, f"${Math.floorMod(name.hashCode, SubDirectories)}%02x"), name)
+
+  /** Return whether a file of that name can probably be created. */
+  def ready(name: String): Boolean = {
+    val parent = file(name).getParentFile
+    // Another thread may make it between the two questions.
+    (parent.isDirectory || parent.mkdirs() || parent.isDirectory) && parent.canWrite
+  }
+
+  /** The sizes of all scratch files, each under its final name. */
+  def sizes(): Map[ScratchName, Long] = {
+    val found = for {
+      directory <- entries(root).iterator
+      file <- entries(directory)
+      name <- ScratchName.parse(file.getName)
+    } yield name -> file.length
+    found.toMap
+  }
+
+  /** The free bytes of its file system, less a reserve for others. */
+  def room(): Long = root.getUsableSpace - (root.getTotalSpace / KeptFreePart).min(MostKeptFree)
+
+  private def entries(directory: File): Array[File] = Option(directory.listFiles).getOrElse(Array.empty)
+}
+
+private[cluster] object MemoryDirectory {
+  private val SubDirectories = 64
+  private val KeptFreePart = 20
+  private val MostKeptFree = 256L << 20
+}
+
+/** Recognises task failures by lack of memory, from the text alone: Java reports no error number. */
+private[cluster] object MemoryFailure {
+
+  private val OutOfRoom = Seq("No space left on device", "Disk quota exceeded", "Cannot allocate memory")
+
+  /**
+   * The reason that a failure's stack trace gives, if any. A full disk is taken for full memory, since an open file has
+   * no path in the message; the application lacks disk space in any case.
+   */
+  def of(stackTrace: String, directory: String): Option[String] =
+    OutOfRoom.find(stackTrace.contains(_)).map(error => s"a task failed by “$error”").orElse {
+      Option.when(stackTrace.contains(directory))(s"a task failed to use $directory")
+    }
 }

@@ -6,7 +6,7 @@ import scala.util.control.NonFatal
 import org.apache.spark.sql.types.StructType
 import org.apache.spark.sql.{Row, SparkSession}
 
-import io.penstock.cluster.ApplicationCounts
+import io.penstock.cluster.observe.ApplicationCounts
 import io.penstock.workloads.JsonValues
 
 /**

@@ -1,4 +1,4 @@
-package io.penstock.cluster
+package io.penstock.cluster.protocol
 
 import java.nio.file.{Files, Path}
 

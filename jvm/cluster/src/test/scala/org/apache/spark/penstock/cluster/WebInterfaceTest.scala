@@ -1,4 +1,4 @@
-package org.apache.spark.penstock
+package org.apache.spark.penstock.cluster
 
 import java.net.URI
 import java.net.http.{HttpClient, HttpRequest, HttpResponse}
@@ -10,7 +10,7 @@ import scala.util.{Try, Using}
 import org.apache.spark.sql.SparkSession
 import org.scalatest.funsuite.AnyFunSuite
 
-import io.penstock.cluster.KeyFilter
+import io.penstock.cluster.protocol.KeyFilter
 
 /** A driver without pages, and somebody who wants to see them later. */
 class WebInterfaceTest extends AnyFunSuite {

@@ -1,16 +1,16 @@
-package io.penstock.cluster
+package io.penstock.cluster.observe
 
 import org.apache.spark.executor.{ExecutorMetrics, TaskMetrics}
 import org.apache.spark.scheduler._
 import org.apache.spark.{Success, TaskKilled}
 
 /**
- * What is known of an application from its Spark events: a pure fold, one step per event.
+ * The state of an application as its Spark events give it: a pure fold, one step per event.
  *
  * Times are epoch milliseconds, zero while unknown. A task counts as done when it succeeded and as failed when it did
  * not; one that was killed (speculation, cancelled stage) is neither.
  */
-final private[cluster] case class Observed(
+final private[cluster] case class ApplicationState(
     applicationId: String = "",
     name: String = "",
     startedMs: Long = 0,
@@ -19,20 +19,20 @@ final private[cluster] case class Observed(
     firstTaskFinishedMs: Long = 0,
     activeJobs: Map[Int, String] = Map.empty,
     jobsDone: Int = 0,
-    activeStages: Map[(Int, Int), Observed.Stage] = Map.empty,
+    activeStages: Map[(Int, Int), ApplicationState.Stage] = Map.empty,
     stagesDone: Int = 0,
     tasksDone: Long = 0,
     tasksFailed: Long = 0,
     executors: Set[String] = Set.empty,
-    work: Observed.Work = Observed.Work(),
+    work: ApplicationState.Work = ApplicationState.Work(),
     peakHeapBytes: Long = 0
 ) {
-  import Observed._
+  import ApplicationState._
 
   /** The description of the youngest active job. */
   def description: String = if (activeJobs.isEmpty) "" else activeJobs(activeJobs.keys.max)
 
-  def after(event: SparkListenerEvent): Observed = event match {
+  def after(event: SparkListenerEvent): ApplicationState = event match {
     case e: SparkListenerApplicationStart =>
       copy(applicationId = e.appId.getOrElse(""), name = e.appName, startedMs = e.time)
     case e: SparkListenerApplicationEnd => copy(endedMs = e.time)
@@ -56,7 +56,7 @@ final private[cluster] case class Observed(
     case _ => this
   }
 
-  private def ended(event: SparkListenerTaskEnd): Observed = {
+  private def ended(event: SparkListenerTaskEnd): ApplicationState = {
     val succeeded = event.reason == Success
     val failed = !succeeded && !event.reason.isInstanceOf[TaskKilled]
     copy(
@@ -81,13 +81,13 @@ final private[cluster] case class Observed(
     activeStages.updatedWith(key)(_.map(change))
 }
 
-private[cluster] object Observed {
+private[cluster] object ApplicationState {
 
   private val Driver = "driver"
 
   final case class Stage(id: Int, name: String, tasks: Int, done: Int = 0, running: Int = 0, failed: Int = 0)
 
-  /** Sums over all task attempts that reported, but for the last: the largest of any one attempt. */
+  /** Sums over all task attempts that reported; `peakExecutionMemoryBytes` is the largest of any one attempt. */
   final case class Work(
       taskMs: Long = 0,
       cpuNs: Long = 0,
@@ -127,4 +127,19 @@ private[cluster] object Observed {
 
   private def describe(job: SparkListenerJobStart): String =
     Option(job.properties).flatMap(p => Option(p.getProperty("spark.job.description"))).getOrElse("")
+}
+
+/** Cumulative counters of one process or several, by name; a missing name is zero. */
+private[cluster] object CountsOfAll {
+
+  /** The later of two readings of one process, in whatever order they came. */
+  def later(a: Map[String, Long], b: Map[String, Long]): Map[String, Long] = merge(a, b)(_ max _)
+
+  /** The sums over two processes. */
+  def sum(a: Map[String, Long], b: Map[String, Long]): Map[String, Long] = merge(a, b)(_ + _)
+
+  private def merge(a: Map[String, Long], b: Map[String, Long])(join: (Long, Long) => Long): Map[String, Long] =
+    b.foldLeft(a) { case (all, (name, value)) =>
+      all.updatedWith(name)(known => Some(known.fold(value)(join(_, value))))
+    }
 }

@@ -1,29 +1,32 @@
-package org.apache.spark.penstock
+package org.apache.spark.penstock.cluster
 
 import java.nio.charset.StandardCharsets.UTF_8
-import java.nio.file.{Files, NoSuchFileException, Path}
+import java.nio.file.{Files, NoSuchFileException, Path, Paths}
 import java.util.concurrent.{ScheduledThreadPoolExecutor, TimeUnit}
+import java.util.{Collections, Map => JavaMap}
 
 import scala.util.control.NonFatal
 
 import org.apache.spark.SparkContext
+import org.apache.spark.api.plugin.{DriverPlugin, ExecutorPlugin, PluginContext, SparkPlugin}
+import org.apache.spark.internal.config
 import org.apache.spark.internal.config.UI.UI_FILTERS
 import org.apache.spark.sql.classic.SparkSession
 import org.apache.spark.sql.execution.ui.SQLTab
 import org.apache.spark.ui.SparkUI
 import org.slf4j.LoggerFactory
 
-import io.penstock.cluster.KeyFilter
+import io.penstock.cluster.protocol.{Endpoint, KeyFilter}
 
 /**
- * Opens Spark's pages of a driver that was started without them, once somebody wants to look.
+ * Opens Spark's pages of a driver that was started without them, at the first request for them.
  *
- * Few applications are ever looked at, and a web server costs each of them at its start. What the pages show is kept by
- * Spark in any case, so pages that are opened late lack nothing of the past; only those of structured streaming have a
- * listener of their own that has to be there from the beginning.
+ * Few applications are ever looked at, and a web server costs each of them time at its start. Spark records the pages'
+ * content in any case, so pages that open late lack nothing of the past, except for those of structured streaming,
+ * whose listener must be there from the beginning.
  *
- * Whoever wants to look puts a key into the file `ui.wanted` of `directory`. The pages answer requests that bring it,
- * and no others: every account of the machine can reach their port. `opened` is told their address, once.
+ * A request is a key in the file `ui.wanted` of `directory`. The pages answer only HTTP requests with that key, since
+ * every account of the machine can reach their port. `opened` gets their address, once.
  */
 private[spark] class WebInterface(
     context: SparkContext,
@@ -46,7 +49,7 @@ private[spark] class WebInterface(
   )
   timer.scheduleWithFixedDelay(() => look(), IntervalMs, IntervalMs, TimeUnit.MILLISECONDS)
 
-  /** The pages are gone when it returns, and do not come back. */
+  /** Close the pages for good. */
   override def close(): Unit = {
     timer.shutdown()
     synchronized {
@@ -78,7 +81,7 @@ private[spark] class WebInterface(
     val security = context.env.securityManager
     val ui = SparkUI.create(Some(context), context.statusStore, conf, security, context.appName, "", context.startTime)
     ui.setAppId(applicationId)
-    // Where `bind` fails it ends the process, so what it does is tried before.
+    // `bind` ends the process where it fails, so the server is started once before.
     ui.initServer().stop()
     ui.bind()
     pages = Some(ui)
@@ -96,4 +99,43 @@ private[spark] object WebInterface {
 
   private val IntervalMs = 200L
   private val log = LoggerFactory.getLogger(classOf[WebInterface])
+}
+
+/**
+ * Publishes the endpoint, and opens Spark's pages on request, of a driver whose executors another scheduler starts;
+ * `LocalSchedulerBackend` does both for its own.
+ */
+class PagesPlugin extends SparkPlugin {
+  override def driverPlugin(): DriverPlugin = new PagesPlugin.Driver
+  override def executorPlugin(): ExecutorPlugin = null
+}
+
+private object PagesPlugin {
+
+  final class Driver extends DriverPlugin {
+
+    private var context: SparkContext = _
+    private var directory: Path = _
+    private var pages: Option[WebInterface] = None
+
+    override def init(context: SparkContext, plugin: PluginContext): JavaMap[String, String] = {
+      this.context = context
+      directory = Paths.get(context.conf.get("spark.penstock.directory"))
+      Collections.emptyMap
+    }
+
+    /** Called when the context is complete but for its listeners, and the application's id is known. */
+    override def registerMetrics(applicationId: String, plugin: PluginContext): Unit = {
+      def publish(url: String): Unit =
+        Endpoint(LocalClusterManager.driverUrl(context.conf), applicationId, url).publish(directory)
+      publish(context.uiWebUrl.getOrElse(""))
+      if (context.ui.isEmpty) pages = Some(new WebInterface(context, applicationId, directory, publish))
+    }
+
+    override def shutdown(): Unit = {
+      pages.foreach(_.close())
+      Endpoint.withdraw(directory)
+    }
+
+  }
 }

@@ -1,4 +1,4 @@
-package org.apache.spark.penstock
+package org.apache.spark.penstock.cluster
 
 import java.io.File
 import java.nio.file.{Files, Path}

@@ -1,4 +1,4 @@
-package org.apache.spark.penstock
+package org.apache.spark.penstock.cluster
 
 import java.nio.file.Files
 import java.util.concurrent.TimeUnit
@@ -8,7 +8,7 @@ import scala.annotation.tailrec
 import org.apache.spark.{SparkConf, SparkContext}
 import org.scalatest.funsuite.AnyFunSuite
 
-import io.penstock.cluster.Endpoint
+import io.penstock.cluster.protocol.Endpoint
 
 /** A driver under somebody else's scheduler. */
 class PagesPluginTest extends AnyFunSuite {

@@ -1,4 +1,4 @@
-package io.penstock.cluster
+package org.apache.spark.penstock.cluster
 
 import java.nio.file.{Files, Path}
 

@@ -1,15 +1,15 @@
-package io.penstock.cluster
+package io.penstock.cluster.observe
 
 import java.util.Properties
 
-import org.apache.spark.penstock.Events
+import org.apache.spark.penstock.cluster.Events
 import org.apache.spark.scheduler._
 import org.apache.spark.{ExecutorLostFailure, Success, TaskEndReason, TaskKilled}
 import org.scalatest.funsuite.AnyFunSuite
 
-class ObservedTest extends AnyFunSuite {
+class ApplicationStateTest extends AnyFunSuite {
 
-  private def after(events: SparkListenerEvent*): Observed = events.foldLeft(Observed())(_.after(_))
+  private def after(events: SparkListenerEvent*): ApplicationState = events.foldLeft(ApplicationState())(_.after(_))
 
   private val lost = ExecutorLostFailure("1", exitCausedByApp = true, None)
 
@@ -17,8 +17,8 @@ class ObservedTest extends AnyFunSuite {
     Seq(Events.taskStart(stage, launched = 100), Events.taskEnd(stage, reason, launched = 100, finished = 100 + ms))
 
   test("nothing seen, nothing claimed") {
-    assert(Observed() == after())
-    assert(Observed().description == "")
+    assert(ApplicationState() == after())
+    assert(ApplicationState().description == "")
   }
 
   test("the description is the youngest active job's") {
@@ -36,7 +36,9 @@ class ObservedTest extends AnyFunSuite {
       Events.stageSubmitted(7, tasks = 4) +: (task(7, Success) ++ task(7, lost) ++ task(7, TaskKilled("speculation")))
     val seen = after(events :+ Events.taskStart(7, launched = 200): _*)
     assert(
-      seen.activeStages.values.toSeq == Seq(Observed.Stage(7, "stage 7", tasks = 4, done = 1, running = 1, failed = 1))
+      seen.activeStages.values.toSeq == Seq(
+        ApplicationState.Stage(7, "stage 7", tasks = 4, done = 1, running = 1, failed = 1)
+      )
     )
     assert((seen.tasksDone, seen.tasksFailed) == ((1L, 1L)))
     val ended = seen.after(Events.stageCompleted(7, tasks = 4))

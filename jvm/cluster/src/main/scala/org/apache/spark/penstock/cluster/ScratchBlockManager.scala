@@ -1,4 +1,4 @@
-package org.apache.spark.penstock
+package org.apache.spark.penstock.cluster
 
 import java.io.File
 import java.util.UUID
@@ -10,9 +10,9 @@ import org.apache.spark.{SparkConf, SparkEnv}
 import io.penstock.cluster.scratch.{Scratch, ScratchName}
 
 /**
- * Spark's own disk block manager, but for shuffle and spill files, which are where `scratch` has them.
+ * Spark's disk block manager with shuffle and spill files in `scratch`.
  *
- * What others know of this executor's directories is what `disk` has registered with the driver, and stays so.
+ * Other executors look in the directories that `disk` has registered with the driver, which stay the same.
  */
 private[spark] class ScratchBlockManager private (
     conf: SparkConf,
@@ -39,13 +39,13 @@ private[spark] class ScratchBlockManager private (
 
   private def newFile(id: BlockId): File = ScratchName.parse(id.name).fold(disk.getFile(id))(scratch.newFile)
 
-  /** Those in memory that others may read have their link on disk. */
+  /** Files in memory that other executors may read are among them, by their links on disk. */
   override def getAllFiles(): Seq[File] = disk.getAllFiles().filter(_.exists())
 
   override private[spark] def stop(): Unit = {
     super.stop()
     disk.stop()
-    // As the disk's go; a process that is killed leaves it to whoever started it.
+    // A killed process leaves it to its supervisor.
     Utils.tryLogNonFatalError(Utils.deleteRecursively(memory))
   }
 }
@@ -53,11 +53,10 @@ private[spark] class ScratchBlockManager private (
 object ScratchBlockManager {
 
   /**
-   * Give this process's block manager its scratch, before its first task. It has no door for that: the field is
-   * replaced.
+   * Give this process's block manager its scratch, before its first task, by replacing a private field of it.
    *
    * @param memory
-   *   this process's own directory in memory. Spark's own constructor makes one below it that nothing will ever be in
+   *   this process's own directory in memory, below which Spark's constructor creates one that stays empty
    */
   def install(scratch: (String => File) => Scratch, memory: File): Scratch = {
     val blocks = SparkEnv.get.blockManager
@@ -78,7 +77,7 @@ object ScratchBlockManager {
     installed
   }
 
-  /** The same settings with one directory for local files, whatever the environment says. */
+  /** The same settings with one directory for local files, whatever the environment has. */
   private class ElsewhereConf(conf: SparkConf, directory: File) extends SparkConf(false) {
     setAll(conf.getAll).set("spark.local.dir", directory.getPath)
     override private[spark] def getenv(name: String): String = null

@@ -1,4 +1,4 @@
-package io.penstock.cluster
+package io.penstock.cluster.observe
 
 import scala.jdk.CollectionConverters._
 
@@ -23,7 +23,7 @@ class CountsOfAllTest extends AnyFunSuite {
 
   test("the summary tells every counter, and each once") {
     val counts = Counters.All.zipWithIndex.map { case (counter, index) => counter.name -> (1000L + index) }.toMap
-    val summary = new ObjectMapper().readTree(Reports.summary(Observed(), counts, Nil, nowMs = 0))
+    val summary = new ObjectMapper().readTree(Reports.summary(ApplicationState(), counts, Nil, nowMs = 0))
     val told = Seq(summary.get("s3_requests"), summary.get("s3_request_us"), summary.get("lake"))
       .flatMap(_.elements.asScala.map(_.asLong))
     assert((told :+ summary.get("s3_retries").asLong).sorted == counts.values.toSeq.sorted)
@@ -33,7 +33,7 @@ class CountsOfAllTest extends AnyFunSuite {
 
   test("the summary tells what skipping came to, of a driver that skipped nothing too") {
     def told(skipping: Seq[(String, Long)]) =
-      new ObjectMapper().readTree(Reports.summary(Observed(), Map.empty, skipping, nowMs = 0)).get("skipping")
+      new ObjectMapper().readTree(Reports.summary(ApplicationState(), Map.empty, skipping, nowMs = 0)).get("skipping")
     assert(told(SkippingCounters.now()).properties.asScala.forall(_.getValue.asLong == 0))
     SkippingCounters.scanned(files = 10, filesSkipped = 7, bytes = 100, bytesSkipped = 60, selectNs = 5000)
     SkippingCounters.scanned(files = 3, filesSkipped = 0, bytes = 30, bytesSkipped = 0, selectNs = 0)
