@@ -109,7 +109,7 @@ class Reads(Suite):
         if found is None:
             base.run_program(
                 session,
-                f"{_READS_MAIN}.Generate",
+                f"{_READS_MAIN}.GenerateObjects",
                 (
                     *("--location", self._location(session)),
                     *("--size", f"{self.size_bytes}b"),

@@ -92,7 +92,7 @@ class Etl(Suite):
         return GeneratedData(
             title=f"Lines of text, {units.count(self.rows)}",
             prefix=f"etl/{self.rows}-bad{bad_per_million}-{self.object_size_bytes // MIB}m-seed{self.seed}",
-            main_class=f"{_ETL_MAIN}.Generate",
+            main_class=f"{_ETL_MAIN}.GenerateSales",
             arguments=(
                 *("--rows", str(self.rows)),
                 *("--bad-share", f"{bad_per_million / 1e6:f}"),
@@ -272,7 +272,7 @@ class KMeans(Suite):
             title=f"Points, {units.size(self.bytes)}",
             prefix=f"kmeans/{self.points}x{self.dimensions}-k{self.clusters}-{self.object_size_bytes // MIB}m-"
             f"seed{self.seed}",
-            main_class=f"{_KMEANS_MAIN}.Generate",
+            main_class=f"{_KMEANS_MAIN}.GeneratePoints",
             arguments=(
                 *("--points", str(self.points)),
                 *("--dimensions", str(self.dimensions)),

@@ -110,7 +110,7 @@ class SortData:
         return GeneratedData(
             title=f"TeraGen of {units.size(self.bytes)}",
             prefix=self.prefix,
-            main_class=f"{_TERASORT_MAIN}.Generate",
+            main_class=f"{_TERASORT_MAIN}.TeraGen",
             arguments=(
                 *("--records", str(self.records)),
                 *("--object-size", f"{self.object_size_bytes}b"),

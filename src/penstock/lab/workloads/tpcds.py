@@ -119,7 +119,7 @@ class TpcdsData:
             origin = (*origin, "--from-database", source.database(session.bench.lake))
         session.application(
             "load",
-            f"{MAIN}.Load",
+            f"{MAIN}.LoadTables",
             (
                 *("--scale", f"{self.scale:g}"),
                 *("--location", self.location(session)),

@@ -2,10 +2,15 @@ package io.penstock.workloads.clients
 
 import java.util.concurrent.{Callable, CountDownLatch, Executors}
 
+import scala.collection.mutable.ArrayBuffer
 import scala.jdk.CollectionConverters._
 import scala.util.control.NonFatal
 
+import org.apache.hadoop.conf.Configuration
+import org.apache.hadoop.fs.{FSDataOutputStream, Path}
 import org.apache.spark.{BarrierTaskContext, SparkContext, SparkEnv, TaskContext}
+
+import io.penstock.workloads.UsageError
 
 /**
  * One of several clients at work at the same time.
@@ -111,5 +116,77 @@ private object Clients {
     if (failures.nonEmpty)
       throw new ClientsFailed(s"$doing: ${failures.size} of ${results.size} clients failed; ${failures.head}")
     results.sortBy(_._1).collect { case (_, Right(result)) => result }
+  }
+}
+
+/** A directory that a load fills and takes away again, and that must therefore be its own. */
+object Place {
+
+  /** Refuses a place with something in it: it would be measured, called wrong, and deleted. */
+  def requireEmpty(location: String, configuration: Configuration): Unit = {
+    val path = new Path(location)
+    val fileSystem = path.getFileSystem(configuration)
+    if (fileSystem.exists(path) && fileSystem.listStatusIterator(path).hasNext)
+      throw new UsageError(s"$location is not empty: give --location a place of its own, which will be deleted.")
+  }
+
+  def remove(location: String, configuration: Configuration): Unit = {
+    val path = new Path(location)
+    val _ = path.getFileSystem(configuration).delete(path, true)
+  }
+
+  /** Replaces the file, and makes its directories; the stream is the request that stores it and nothing else. */
+  def create(path: Path, configuration: Configuration): FSDataOutputStream =
+    path
+      .getFileSystem(configuration)
+      .createFile(path)
+      .overwrite(true)
+      .recursive()
+      // Otherwise S3A first asks the store whether a directory of that name is in the way.
+      .opt("fs.s3a.create.performance", true)
+      .build()
+}
+
+/** What was done in one step of time. */
+case class Step(bytes: Long, operations: Long) {
+  def +(other: Step): Step = Step(bytes + other.bytes, operations + other.operations)
+}
+
+/**
+ * What was done when, in steps of `stepSeconds` since a start that all clients share. Safe for several threads.
+ *
+ * The bytes of an operation are spread evenly over the time it took: when a stream took them says only how large the
+ * buffers in between are, and all at the end would be a rate that no second had.
+ */
+class RateOverTime(stepSeconds: Int) {
+
+  private val stepNanos = stepSeconds * 1000000000L
+  private val found = ArrayBuffer.empty[Step]
+
+  /** Nanoseconds since the start. The operation counts where it ended; no byte is lost to rounding. */
+  def add(fromNanos: Long, toNanos: Long, bytes: Long, operations: Long): Unit = synchronized {
+    val (first, last) = ((fromNanos / stepNanos).toInt, (toNanos / stepNanos).toInt)
+    while (found.size <= last) found += Step(0, 0)
+    def until(step: Int): Long = {
+      val part = ((step + 1) * stepNanos - fromNanos).toDouble / (toNanos - fromNanos)
+      if (step == last) bytes else (bytes * part).toLong
+    }
+    var before = 0L
+    for (step <- first to last) {
+      val upTo = until(step)
+      found(step) += Step(upTo - before, if (step == last) operations else 0)
+      before = upTo
+    }
+  }
+
+  def steps: Vector[Step] = synchronized(found.toVector)
+}
+
+object RateOverTime {
+
+  /** All together, step by step; those that ended earlier did nothing after. */
+  def merged(all: Seq[Vector[Step]]): Vector[Step] = {
+    val nothing = Step(0, 0)
+    all.foldLeft(Vector.empty[Step])(_.zipAll(_, nothing, nothing).map { case (one, other) => one + other })
   }
 }

@@ -1,8 +1,12 @@
 package io.penstock.workloads.enrichment
 
-import org.apache.spark.sql.SparkSession
+import scala.collection.immutable.ListMap
 
-import io.penstock.workloads.{Application, Arguments, Report}
+import org.apache.spark.sql.functions._
+import org.apache.spark.sql.types.{StringType, StructType}
+import org.apache.spark.sql.{DataFrame, Encoders, SaveMode, SparkSession}
+
+import io.penstock.workloads.{Application, Arguments, Checksum, DataFiles, Manifest, Report}
 
 /**
  * Writes the log of a web shop whose orders are TPC-DS's web sales.
@@ -33,4 +37,95 @@ object GenerateClicks extends Application {
     spark.stop()
     0
   }
+}
+
+/**
+ * What the clicks must come to: `matched` of all `clicks` belong to `lines` lines of orders; the checksum is of each
+ * such line's order, item, clicks and last referrer.
+ */
+case class ExpectedClicks(clicks: Long, matched: Long, lines: Long, checksum: BigDecimal)
+
+/** A log of clicks in the lake as lines of JSON, and the manifest that says what is in it. */
+class ClickFiles(spark: SparkSession, location: String) {
+  import spark.implicits._
+
+  private val configuration = spark.sparkContext.hadoopConfiguration
+  private val manifest = new Manifest(location, configuration)
+  private val data = s"$location/log"
+
+  /** In the order of time, as logs are. `objectSize` is what each file is to have, about, in bytes. */
+  def write(sales: WebSales, clicksPerLine: Int, seed: Long, objectSize: Long): Unit = {
+    manifest.withdraw()
+    val stream = ClickStream(sales.items, clicksPerLine, seed)
+    describe("sum up what is to be generated")
+    val expected = expect(sales, stream)
+    val files = math.max(1, math.round(expected.clicks.toDouble * ClickFiles.AverageLine / objectSize)).toInt
+    describe(s"generate ${expected.clicks} clicks in $files files")
+    sales
+      .orders()
+      .flatMap(order => stream.clicks(order))
+      .repartitionByRange(files, col("at"), col("session"))
+      .sortWithinPartitions("at", "session")
+      .write
+      .mode(SaveMode.Overwrite)
+      .option("compression", "none")
+      .option("timeZone", "UTC")
+      .json(data)
+    manifest.write(
+      ListMap(
+        "rows" -> expected.clicks,
+        "order_lines" -> sales.rows.count(),
+        "clicks_per_line" -> clicksPerLine,
+        "seed" -> seed,
+        "object_size" -> objectSize,
+        "bytes" -> bytes,
+        "expected" -> expected
+      )
+    )
+  }
+
+  def expected(): ExpectedClicks = manifest.read[ClickFiles.Content]().expected
+
+  def bytes: Long = DataFiles.bytes(data, configuration)
+
+  /** Every line; what is no JSON of a click is in the column `unreadable`, the others are null then. */
+  def lines(): DataFrame = spark.read
+    .schema(ClickFiles.schema)
+    .option("columnNameOfCorruptRecord", ClickFiles.Unreadable)
+    .option("timeZone", "UTC")
+    .json(data)
+
+  // From the generator's numbers, not from the files: what was lost on the way there must not be missing here too.
+  private def expect(sales: WebSales, stream: ClickStream): ExpectedClicks = {
+    val clicks = sales.orders().map(order => stream.clicks(order).size.toLong).agg(coalesce(sum("value"), lit(0L)))
+    val (matched, lines, checksum) =
+      ClickFiles
+        .interest(sales.orders().flatMap(order => stream.interests(order)).toDF())
+        .as[(Long, Long, BigDecimal)]
+        .head()
+    ExpectedClicks(clicks.as[Long].head(), matched, lines, checksum)
+  }
+
+  private def describe(step: String): Unit = spark.sparkContext.setJobDescription(step)
+}
+
+object ClickFiles {
+
+  /** In bytes, with the line's end. */
+  val AverageLine = 235
+
+  val Unreadable = "unreadable"
+
+  private case class Content(expected: ExpectedClicks)
+
+  private val schema: StructType = Encoders.product[Click].schema.add(Unreadable, StringType)
+
+  /** Clicks, lines and the checksum of rows of `Interest`. */
+  def interest(interests: DataFrame): DataFrame = interests.agg(
+    coalesce(sum("clicks"), lit(0L)).as("matched"),
+    count(lit(1)).as("lines"),
+    coalesce(Checksum.of(Seq("order_number", "item", "clicks", "last_referrer").map(col): _*), lit(0))
+      .cast("decimal(38,0)")
+      .as("checksum")
+  )
 }

@@ -1,10 +1,14 @@
 package io.penstock.workloads.ingest
 
+import scala.util.Using
+
+import org.apache.hadoop.conf.Configuration
+import org.apache.hadoop.fs.Path
 import org.apache.spark.SparkContext
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.util.SerializableConfiguration
 
-import io.penstock.workloads.clients.{Clients, ClientsFailed, ContentStream, Place, RateOverTime}
+import io.penstock.workloads.clients.{Client, Clients, ClientsFailed, Content, ContentStream, Place, RateOverTime}
 import io.penstock.workloads.{Application, Arguments, Report}
 
 /**
@@ -22,7 +26,7 @@ object Ingest extends Application {
   override def run(arguments: Seq[String]): Int = {
     val options = Arguments.parse(arguments, known, usage)
     options.required("seconds")
-    val load = Load(
+    val load = IngestLoad(
       location = options.required("location").stripSuffix("/"),
       seconds = options.int("seconds", default = 60, atLeast = 1),
       writers = options.int("writers", default = 8, atLeast = 1),
@@ -39,7 +43,7 @@ object Ingest extends Application {
     code
   }
 
-  private[ingest] def measure(context: SparkContext, load: Load, report: String, keep: Boolean): Int = {
+  private[ingest] def measure(context: SparkContext, load: IngestLoad, report: String, keep: Boolean): Int = {
     Place.requireEmpty(load.location, context.hadoopConfiguration)
     try
       Report.to(report, context.hadoopConfiguration) { report =>
@@ -55,7 +59,7 @@ object Ingest extends Application {
   }
 }
 
-private class Ingestion(context: SparkContext, load: Load, report: Report) {
+private class Ingestion(context: SparkContext, load: IngestLoad, report: Report) {
 
   private val clients = new Clients(context)
   private val hadoop = context.broadcast(new SerializableConfiguration(context.hadoopConfiguration))
@@ -153,4 +157,61 @@ private object Ingestion {
   private val LeadMs = 1000L
   private val WarmUpBytes = 1L << 20
   private val TasksForEachExecutor = 64
+}
+
+/** What is put where, by how many, for how long; without a rate, as fast as it goes. */
+case class IngestLoad(
+    location: String,
+    seconds: Int,
+    writers: Int,
+    objectBytes: Long,
+    bytesPerSecond: Option[Long],
+    seed: Long
+) {
+
+  def content: Content = new Content(seed)
+
+  /** The points of the rate over time are of so many seconds each: some thousands in all, however long it goes on. */
+  def stepSeconds: Int = (seconds + IngestLoad.Points - 1) / IngestLoad.Points
+
+  /** Everything that one client puts. It begins at `startMs`, or when it can where that has passed. */
+  def write(client: Client, startMs: Long, configuration: Configuration): Written = {
+    val series = Series(client.number, client.attempt)
+    val pace = bytesPerSecond.map(new Pace(client.number, writers, objectBytes, _))
+    val until = seconds * 1000000000L
+    val stream = new ContentStream(content)
+    new Writer(series, objectBytes, until, pace, stepSeconds, new SharedClock(startMs))
+      .run(put(series, _, stream, configuration))
+  }
+
+  /** One object, which is whole in the lake when this returns; `IOException` where it may be there or not. */
+  def put(series: Series, sequence: Long, stream: ContentStream, configuration: Configuration): Unit = {
+    val path = new Path(location, series.name(sequence))
+    Using.resource(Place.create(path, configuration))(stream.write(_, series.content(sequence), objectBytes))
+  }
+}
+
+private[ingest] object IngestLoad {
+  private val Points = 3600
+}
+
+/** Time since a moment of the wall clock, which all machines share; it passes as this machine's steady clock runs. */
+private class SharedClock(startMs: Long) extends Clock {
+  private val offset = (System.currentTimeMillis() - startMs) * 1000000 - System.nanoTime()
+
+  override def now: Long = System.nanoTime() + offset
+  override def sleep(nanos: Long): Unit = if (nanos > 0) Thread.sleep(nanos / 1000000, (nanos % 1000000).toInt)
+}
+
+/**
+ * When a writer may begin each object, so that all writers together write at a set rate. They begin evenly spread over
+ * the time of one object, not all at once. A writer that is behind catches up: the mean is what was asked for, wherever
+ * the store can bear it.
+ */
+class Pace(writer: Int, writers: Int, objectBytes: Long, bytesPerSecond: Long) {
+
+  private val everyNanos = objectBytes.toDouble * writers / bytesPerSecond * 1e9
+
+  /** Nanoseconds since the start. */
+  def due(sequence: Long): Long = (everyNanos * (sequence + writer.toDouble / writers)).toLong
 }

@@ -1,14 +1,18 @@
 package io.penstock.workloads.reads
 
-import java.nio.file.Paths
+import java.lang.management.{ManagementFactory, MemoryType}
+import java.nio.charset.StandardCharsets.US_ASCII
+import java.nio.file.{Files, NoSuchFileException, Path, Paths}
 import java.util.concurrent.{Callable, CountDownLatch, ExecutionException, Executors}
 
 import scala.jdk.CollectionConverters._
 import scala.util.Using
 
+import com.sun.management.OperatingSystemMXBean
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.{FileSystem, LocalFileSystem, Path}
 
+import io.penstock.fs.Counters
 import io.penstock.workloads.clients.{Content, ContentStream}
 import io.penstock.workloads.{Application, Arguments, Manifest, Report, UsageError}
 
@@ -39,7 +43,7 @@ object Reads extends Application {
     val passes = options.int("passes", 3, atLeast = 1)
     val raw = options.read("raw", "true or false")(_.toBooleanOption).getOrElse(false)
     val configuration = HadoopSettings.of(options)
-    val data = new Manifest(location, configuration).read[DataSet]()
+    val data = new Manifest(location, configuration).read[ReadObjects]()
     Report.to(options.required("report"), new Configuration(false)) { report =>
       val chosen = tier.orElse(Tier.named("warm", place, onDisk)).get
       new Reads(location, data, configuration, chosen, raw, report).all(threads, passes)
@@ -50,7 +54,7 @@ object Reads extends Application {
 
 private[reads] final class Reads(
     location: String,
-    data: DataSet,
+    data: ReadObjects,
     configuration: Configuration,
     tier: Tier,
     raw: Boolean,
@@ -71,7 +75,7 @@ private[reads] final class Reads(
 
   private def compareAll(): Unit = {
     val wrong = withSource { source =>
-      val stream = new ContentStream(new Content(DataSet.Seed))
+      val stream = new ContentStream(new Content(ReadObjects.Seed))
       (source.large +: source.small).flatMap { one =>
         Using
           .resource(source.open(one))(stream.difference(_, one.number.toLong, one.length)(_ => ()))
@@ -138,4 +142,87 @@ private final class Crew(size: Int) extends AutoCloseable {
     catch { case failed: ExecutionException => throw failed.getCause }
 
   override def close(): Unit = pool.shutdown()
+}
+
+/**
+ * What a piece of work took of this process.
+ *
+ * @param coreSeconds
+ *   of all its threads, the compiler's and the collector's included
+ * @param requests
+ *   sent to the store, by kind; only what there was
+ * @param counters
+ *   what the file system counted meanwhile; only what there was
+ * @param peakHeapBytes
+ *   the sum of the heap pools' highest fillings, garbage included
+ */
+final case class Effort(
+    elapsedMs: Double,
+    coreSeconds: Double,
+    requests: Map[String, Long],
+    counters: Map[String, Long],
+    peakHeapBytes: Long
+)
+
+object Effort {
+
+  def of[T](work: => T): (T, Effort) = {
+    // What others left behind is not this work's to clear away.
+    System.gc()
+    heapPools.foreach(_.resetPeakUsage())
+    val before = Counters.now()
+    val processors = ProcessorTime.start()
+    val started = System.nanoTime()
+    val result = work
+    val elapsed = System.nanoTime() - started
+    val used = processors.used()
+    val counted = Counters.now().collect { case (name, now) if now > before(name) => name -> (now - before(name)) }
+    val sent = Counters.RequestsByKind.flatMap(requests => counted.get(requests.sent.name).map(requests.kind -> _))
+    val peak = heapPools.map(_.getPeakUsage.getUsed).sum
+    (result, Effort(elapsed / 1e6, used, sent.toMap, counted, peak))
+  }
+
+  private def heapPools = ManagementFactory.getMemoryPoolMXBeans.asScala.filter(_.getType == MemoryType.HEAP)
+}
+
+/**
+ * What this process has used of the processors, all its threads together, those of the JVM included.
+ *
+ * Java's own figure has ticks of 10 ms, in which tens of megabytes are read; the kernel's scheduler counts each thread
+ * in nanoseconds (`/proc/self/task/N/schedstat`, the first number). A thread that ends while it is measured takes its
+ * count with it. Where the kernel keeps no such counts, it is Java's.
+ */
+sealed trait ProcessorTime {
+
+  /** Seconds from then until now. */
+  def used(): Double
+}
+
+object ProcessorTime {
+
+  private val Threads = Paths.get("/proc/self/task")
+
+  def start(): ProcessorTime =
+    if (Files.isReadable(Paths.get("/proc/self/schedstat"))) new ByThread(counts()) else new ByTicks(ticks())
+
+  private final class ByThread(before: Map[String, Long]) extends ProcessorTime {
+    override def used(): Double =
+      counts().map { case (thread, now) => now - before.getOrElse(thread, 0L) }.sum / 1e9
+  }
+
+  private final class ByTicks(before: Long) extends ProcessorTime {
+    override def used(): Double = (ticks() - before) / 1e9
+  }
+
+  private def counts(): Map[String, Long] =
+    Using.resource(Files.newDirectoryStream(Threads))(_.asScala.flatMap(count).toMap)
+
+  private def count(thread: Path): Option[(String, Long)] =
+    try {
+      val text = new String(Files.readAllBytes(thread.resolve("schedstat")), US_ASCII)
+      Some(thread.getFileName.toString -> text.takeWhile(_ != ' ').toLong)
+    } catch { case _: NoSuchFileException => None } // it has ended
+
+  private def ticks(): Long =
+    ManagementFactory.getPlatformMXBean(classOf[OperatingSystemMXBean]).getProcessCpuTime
 }

@@ -33,10 +33,10 @@ object LocalSort extends Application {
     val coreSeconds = processor.getProcessCpuTime / 1e9
 
     val configuration = new Configuration
-    val expected = new Manifest(local(input), configuration).read[DataSet]()
+    val expected = new Manifest(local(input), configuration).read[SortManifest]()
     val wrong = Report.to(local(new File(report)), configuration) { report =>
       val stretch = readBack(output)
-      val verdicts = Verdict.of(expected, stretch.tally, stretch.disorder, Nil)
+      val verdicts = SortVerdict.of(expected, stretch.tally, stretch.disorder, Nil)
       for (check <- verdicts) report.check(s"single process: ${check.name}", check.right, check.note)
       val bytes = records.toLong * Record.Bytes
       if (report.wrongChecks == 0)

@@ -1,11 +1,13 @@
 package io.penstock.workloads.terasort
 
+import java.util.zip.CRC32
+
 import scala.util.Using
 
 import org.apache.hadoop.fs.FileStatus
 import org.apache.spark.SparkContext
 import org.apache.spark.sql.SparkSession
-import org.apache.spark.util.SerializableConfiguration
+import org.apache.spark.util.{AccumulatorV2, SerializableConfiguration}
 
 import io.penstock.workloads.{Application, Arguments, Manifest, Report}
 
@@ -29,11 +31,11 @@ object Validate extends Application {
     val spark = SparkSession.builder().appName(s"TeraValidate of $output").getOrCreate()
     val configuration = spark.sparkContext.hadoopConfiguration
     val wrong = Report.to(report, configuration) { report =>
-      val expected = new Manifest(input, configuration).read[DataSet]()
+      val expected = new Manifest(input, configuration).read[SortManifest]()
       val files = Splits.files(output, configuration)
       val (stretches, elapsed) = report.timed(read(spark.sparkContext, files))
       val found = stretches.map(_.tally).foldLeft(Tally.Empty)(_ + _)
-      for (check <- Verdict.of(expected, found, Stretch.disorder(stretches), torn(files)))
+      for (check <- SortVerdict.of(expected, found, Stretch.disorder(stretches), torn(files)))
         report.check(check.name, check.right, check.note)
       if (report.wrongChecks == 0) report.measure("validate", elapsed, found.records * Record.Bytes, found.records)
       report.wrongChecks
@@ -58,20 +60,62 @@ object Validate extends Application {
 }
 
 /** One check, with what was expected and what was found. */
-final case class Verdict(name: String, right: Boolean, note: String)
+final case class SortVerdict(name: String, right: Boolean, note: String)
 
-object Verdict {
-  def of(expected: DataSet, found: Tally, disorder: Option[Disorder], torn: Seq[String]): Seq[Verdict] = Seq(
-    Verdict("order", disorder.isEmpty, disorder.fold(s"${found.records} records ascend")(_.toString)),
-    Verdict(
+object SortVerdict {
+  def of(expected: SortManifest, found: Tally, disorder: Option[Disorder], torn: Seq[String]): Seq[SortVerdict] = Seq(
+    SortVerdict("order", disorder.isEmpty, disorder.fold(s"${found.records} records ascend")(_.toString)),
+    SortVerdict(
       "count",
       expected.records == found.records && torn.isEmpty,
       (s"${expected.records} records were generated, ${found.records} are there" +: torn).mkString("; ")
     ),
-    Verdict(
+    SortVerdict(
       "checksum",
       expected.checksum == found.checksum.toString,
       s"${expected.checksum} was generated, ${found.checksum} is there"
     )
   )
+}
+
+/** How many records, and the sum of the CRC-32 of each: the same for the same records in whatever order. */
+final case class Tally(records: Long, checksum: Unsigned128) {
+  def +(other: Tally): Tally = Tally(records + other.records, checksum + other.checksum)
+}
+
+object Tally {
+  val Empty: Tally = Tally(0, Unsigned128.Zero)
+
+  /** Of the whole records in the first `length` bytes. */
+  def of(bytes: Array[Byte], length: Int): Tally = {
+    val crc = new CRC32
+    val count = length / Record.Bytes
+    // A batch is far from the 2^32 records whose sum could need more than 64 bits.
+    var sum = 0L
+    var index = 0
+    while (index < count) {
+      crc.reset()
+      crc.update(bytes, index * Record.Bytes, Record.Bytes)
+      sum += crc.getValue
+      index += 1
+    }
+    Tally(count, Unsigned128(0, sum))
+  }
+}
+
+/** Adds up what tasks wrote. Spark counts each task of an action once, however often it was attempted. */
+final class TallyAccumulator extends AccumulatorV2[Tally, Tally] {
+  private var sum = Tally.Empty
+
+  override def isZero: Boolean = sum == Tally.Empty
+  override def reset(): Unit = sum = Tally.Empty
+  override def add(more: Tally): Unit = sum += more
+  override def merge(other: AccumulatorV2[Tally, Tally]): Unit = sum += other.value
+  override def value: Tally = sum
+
+  override def copy(): TallyAccumulator = {
+    val same = new TallyAccumulator
+    same.add(sum)
+    same
+  }
 }

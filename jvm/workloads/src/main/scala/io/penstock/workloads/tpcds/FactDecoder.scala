@@ -1,14 +1,19 @@
 package io.penstock.workloads.tpcds
 
 import java.lang.reflect.Field
+import java.time.LocalDate
 
-import io.trino.tpcds.Table
+import scala.jdk.CollectionConverters._
+
 import io.trino.tpcds.`type`.{Decimal => GeneratedDecimal, Pricing}
 import io.trino.tpcds.generator.GeneratorColumn
+import io.trino.tpcds.row.generator.RowGenerator
 import io.trino.tpcds.row.{TableRow, TableRowWithNulls}
+import io.trino.tpcds.{Session, Table}
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.GenericInternalRow
-import org.apache.spark.sql.types.{Decimal, DecimalType, IntegerType, StructType}
+import org.apache.spark.sql.types._
+import org.apache.spark.unsafe.types.UTF8String
 
 /**
  * Decodes rows of the six large fact tables from their fields.
@@ -138,4 +143,106 @@ object FactDecoder {
     Measure("STORE_CREDIT", _.getStoreCredit),
     Measure("NET_LOSS", _.getNetLoss)
   )
+}
+
+/** Turns what the generator yields into Spark's own representation. The row returned is reused by the next call. */
+trait RowDecoder {
+  def decode(row: TableRow): InternalRow
+}
+
+object RowDecoder {
+  def of(table: Table, schema: StructType): RowDecoder =
+    FactDecoder.of(table, schema).getOrElse(new TextDecoder(schema))
+}
+
+/** Decodes the text form that every generated row offers. */
+class TextDecoder(schema: StructType) extends RowDecoder {
+
+  private val columns = schema.fields.map(field => TextDecoder.parser(field.dataType))
+  private val decoded = new GenericInternalRow(columns.length)
+
+  override def decode(row: TableRow): InternalRow = {
+    val values = row.getValues
+    var column = 0
+    while (column < columns.length) {
+      val text = values.get(column)
+      decoded.values(column) = if (text == null) null else columns(column)(text)
+      column += 1
+    }
+    decoded
+  }
+}
+
+object TextDecoder {
+
+  private def parser(dataType: DataType): String => Any = dataType match {
+    case IntegerType => text => text.toInt
+    case LongType => text => text.toLong
+    case StringType => text => UTF8String.fromString(text)
+    case DateType => text => LocalDate.parse(text).toEpochDay.toInt
+    case decimal: DecimalType => text => Decimal(BigDecimal(text), decimal.precision, decimal.scale)
+    case other => throw new IllegalArgumentException(s"TPC-DS has no column of type ${other.sql}")
+  }
+}
+
+/**
+ * The rows of one chunk of a table.
+ *
+ * Every random stream of the generator can be moved to any row, so a chunk yields the same rows whatever the other
+ * chunks are. The one exception are the tables that keep a history (a row repeats fields of the one before): those are
+ * generated whole.
+ */
+class GeneratedRows(table: Table, chunk: Chunk, scale: Double) extends Iterator[TableRow] {
+
+  // Parallelism stays at 1: the generator's own chunks never cut a table of less than a million orders.
+  private val session: Session = TpcdsTable.session(scale).withTable(table)
+  private val own = newGenerator(table)
+  // Returns are generated with the sales they return, from the same streams.
+  private val parent = if (table.isChild) newGenerator(table.getParent) else null
+  private val child = if (table.hasChild) newGenerator(table.getChild) else null
+  private val generators = Seq(own, parent, child).filter(_ != null)
+
+  private var row = chunk.first
+  private var pending: Iterator[TableRow] = Iterator.empty
+
+  generators.foreach(_.skipRowsUntilStartingRowNumber(chunk.first))
+
+  override def hasNext: Boolean = {
+    while (!pending.hasNext && row <= chunk.last) advance()
+    pending.hasNext
+  }
+
+  override def next(): TableRow = {
+    if (!hasNext) throw new NoSuchElementException(s"${table.getName} ends at row ${chunk.last}")
+    pending.next()
+  }
+
+  private def advance(): Unit = {
+    val result = own.generateRowAndChildRows(row, session, parent, child)
+    pending = result.getRowAndChildRows.iterator.asScala
+    if (result.shouldEndRow) {
+      generators.foreach(_.consumeRemainingSeedsForRow())
+      row += 1
+    }
+  }
+
+  private def newGenerator(of: Table): RowGenerator = of.getRowGeneratorClass.getDeclaredConstructor().newInstance()
+}
+
+/** The rows (for sales and returns: orders) `first` to `last` of a table, counted from 1, both included. */
+case class Chunk(first: Long, last: Long)
+
+object Chunks {
+
+  /** Cuts `rows` rows into at most `count` chunks of sizes that differ by one at most. */
+  def split(rows: Long, count: Int): Seq[Chunk] = {
+    val chunks = math.max(1L, math.min(rows, count.toLong))
+    (0L until chunks).map { index =>
+      Chunk(first = bound(rows, chunks, index) + 1, last = bound(rows, chunks, index + 1))
+    }
+  }
+
+  // 128-bit in effect: rows * index does not fit a Long at the largest scales and chunk counts.
+  private def bound(rows: Long, chunks: Long, index: Long): Long =
+    (BigInt(rows) * index / chunks).toLong
 }

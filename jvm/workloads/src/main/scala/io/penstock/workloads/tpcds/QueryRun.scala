@@ -1,13 +1,18 @@
 package io.penstock.workloads.tpcds
 
+import java.nio.charset.StandardCharsets.UTF_8
+
 import scala.collection.immutable.ListMap
+import scala.util.Using
 import scala.util.control.NonFatal
 
+import org.apache.spark.sql.execution.adaptive.AdaptiveSparkPlanHelper
+import org.apache.spark.sql.execution.{FileSourceScanLike, SparkPlan}
 import org.apache.spark.sql.types.StructType
 import org.apache.spark.sql.{Row, SparkSession}
 
 import io.penstock.cluster.observe.ApplicationCounts
-import io.penstock.workloads.JsonValues
+import io.penstock.workloads.{Application, Arguments, JsonLines, JsonValues, UsageError}
 
 /**
  * One execution of one query; times are of the wall clock, in milliseconds.
@@ -100,4 +105,127 @@ private object QueryRun {
   private def counts(): Option[Map[String, Long]] =
     try ApplicationCounts.now()
     catch { case _: NoClassDefFoundError => None }
+}
+
+/**
+ * Runs queries one after the other in one session and records each: how long, what it read, and what it answered.
+ *
+ * `samples.jsonl` has a line per timed execution, `answers.jsonl` the rows of each query's first one. A query that
+ * fails is recorded and the run goes on; the exit code is 1 if any failed.
+ */
+object PowerRun extends Application {
+
+  private val usage =
+    "PowerRun --database D --output URI (--queries q3,q7 | --set all|io54|nine) [--iterations N] [--warmup N]"
+  private val known = Set("database", "output", "queries", "set", "iterations", "warmup")
+
+  override def run(arguments: Seq[String]): Int = {
+    val options = Arguments.parse(arguments, known, usage)
+    val database = options.required("database")
+    val output = options.required("output").stripSuffix("/")
+    val queries = selection(options.list("queries"), options.optional("set")).map(Queries.load)
+    val iterations = options.int("iterations", 1, atLeast = 1)
+    val warmup = options.int("warmup", 0, atLeast = 0)
+
+    val spark = SparkSession.builder().appName(s"TPC-DS power run, ${queries.size} queries").getOrCreate()
+    if (!spark.catalog.databaseExists(database))
+      throw new UsageError(s"There is no database '$database' in the catalog.")
+    spark.catalog.setCurrentDatabase(database)
+    val configuration = spark.sparkContext.hadoopConfiguration
+    val failures = Using
+      .Manager { use =>
+        val samples = use(JsonLines.create(s"$output/samples.jsonl", configuration))
+        val answers = use(JsonLines.create(s"$output/answers.jsonl", configuration))
+        val run = new QueryRun(spark, queries.size)
+        for (iteration <- 1 - warmup to iterations; (query, index) <- queries.zipWithIndex) yield {
+          val execution = run.execute(query, index + 1)
+          if (iteration >= 1) samples.write(execution.sample(iteration))
+          if (iteration == 1) execution.answer.foreach(answers.write)
+          println(execution.line)
+          if (iteration >= 1 && execution.error.isDefined) 1 else 0
+        }
+      }
+      .get
+      .sum
+    spark.stop()
+    if (failures > 0) Console.err.println(s"$failures of ${queries.size * iterations} executions failed.")
+    if (failures > 0) 1 else 0
+  }
+
+  private def selection(names: Option[Seq[String]], set: Option[String]): Seq[String] = (names, set) match {
+    case (Some(names), None) => Queries.named(names)
+    case (None, set) => Queries.set(set.getOrElse("all"))
+    case _ => throw new UsageError(s"--queries and --set exclude each other.\nUsage: $usage")
+  }
+}
+
+/** A query by the name it is asked for and reported under: `q3`, `q14a`, `ss_max`. */
+case class Query(name: String, sql: String)
+
+/** The 104 queries, and the sets of them that the field measures. */
+object Queries {
+
+  // Four of the 99 come as two statements.
+  private val inTwoParts = Set(14, 23, 24, 39)
+
+  /** The 103 statements of the 99 queries, in order, and the scan of store sales that makes them 104. */
+  val all: Seq[String] = (1 to 99).flatMap(expand) :+ "ss_max"
+
+  /** The 54 whose time goes into reading: the set of the published comparisons of 3x replication and erasure coding. */
+  val io54: Seq[String] = Seq(3, 7, 12, 13, 15, 17, 19, 20, 21, 24, 25, 26, 27, 28, 29, 31, 32, 34, 39, 40, 42, 43, 45,
+    46, 48, 49, 51, 52, 55, 56, 60, 63, 64, 65, 66, 68, 71, 73, 75, 76, 79, 82, 83, 84, 85, 87, 88, 89, 90, 91, 92, 93,
+    96, 97).flatMap(expand)
+
+  /** Short, selective star joins: the set of the published "power" and "throughput" runs. */
+  val nine: Seq[String] = Seq(19, 42, 43, 52, 55, 63, 68, 72, 98).flatMap(expand)
+
+  val sets: Map[String, Seq[String]] = Map("all" -> all, "io54" -> io54, "nine" -> nine)
+
+  def set(name: String): Seq[String] = sets.getOrElse(
+    name,
+    throw new UsageError(s"There is no query set '$name'. Sets: ${sets.keys.toSeq.sorted.mkString(", ")}.")
+  )
+
+  /** Names as a user types them, in that order; `q14` means both its parts. */
+  def named(names: Seq[String]): Seq[String] = names.flatMap { name =>
+    val parts = if (all.contains(name)) Seq(name) else Seq(s"${name}a", s"${name}b").filter(all.contains)
+    if (parts.isEmpty) throw new UsageError(s"There is no query '$name'. Queries: q1 to q99 and ss_max.")
+    parts
+  }
+
+  def load(name: String): Query = {
+    val resource = Option(getClass.getResourceAsStream(s"$name.sql"))
+      .getOrElse(throw new IllegalStateException(s"the build left out the query $name"))
+    Query(name, Using.resource(resource)(in => new String(in.readAllBytes(), UTF_8)))
+  }
+
+  private def expand(number: Int): Seq[String] =
+    if (inTwoParts(number)) Seq(s"q${number}a", s"q${number}b") else Seq(s"q$number")
+}
+
+/** Files of one table that scans were left with after all pruning and skipping; `bytes` are their whole sizes. */
+case class TableRead(files: Long, bytes: Long) {
+  def +(other: TableRead): TableRead = TableRead(files + other.files, bytes + other.bytes)
+}
+
+/** Which files a query's scans opened, by the metrics that Spark's own interface shows. */
+object TableReads extends AdaptiveSparkPlanHelper {
+
+  /**
+   * By table, of a plan that has run. What is scanned twice counts twice, what is reused once; a scan that adaptive
+   * execution made needless, or whose stage was never asked for, read nothing.
+   */
+  def of(plan: SparkPlan): Map[String, TableRead] = {
+    val scans = collectWithSubqueries(plan) { case scan: FileSourceScanLike => scan }
+    // A plan may be reached on two ways: through the plan itself and through a subquery that reuses part of it.
+    scans
+      .distinctBy(_.metrics("numFiles").id)
+      .groupMapReduce(table)(scan => TableRead(metric(scan, "numFiles"), metric(scan, "filesSize")))(_ + _)
+  }
+
+  private def table(scan: FileSourceScanLike): String =
+    scan.tableIdentifier.fold(scan.relation.location.rootPaths.headOption.fold("")(_.getName))(_.table)
+
+  // A size that was never set is negative.
+  private def metric(scan: FileSourceScanLike, name: String): Long = math.max(0L, scan.metrics(name).value)
 }

@@ -33,10 +33,10 @@ class EnrichmentSuite extends AnyFunSuite with LocalSpark {
   private def uri(name: String) = directory.resolve(name).toUri.toString.stripSuffix("/")
 
   private def wrongSales(tampered: org.apache.spark.sql.DataFrame) =
-    Verdict.sales(source, WebSales.summary(tampered, columns)).get
+    EnrichmentVerdict.sales(source, WebSales.summary(tampered, columns)).get
 
   private def wrongClicks(tampered: org.apache.spark.sql.DataFrame) =
-    Verdict.clicks(clicks.expected(), MeasuredEnrichment.matched(tampered)).get
+    EnrichmentVerdict.clicks(clicks.expected(), MeasuredEnrichment.matched(tampered)).get
 
   test("the log is the same however many tasks write it, and in the order of time") {
     val other = new ClickFiles(spark, uri("other-clicks"))
@@ -84,8 +84,8 @@ class EnrichmentSuite extends AnyFunSuite with LocalSpark {
   }
 
   test("right results are called right") {
-    assert(Verdict.sales(source, WebSales.summary(enriched, columns)).isEmpty)
-    assert(Verdict.clicks(clicks.expected(), MeasuredEnrichment.matched(enriched)).isEmpty)
+    assert(EnrichmentVerdict.sales(source, WebSales.summary(enriched, columns)).isEmpty)
+    assert(EnrichmentVerdict.clicks(clicks.expected(), MeasuredEnrichment.matched(enriched)).isEmpty)
   }
 
   test("a sale that was lost, doubled, changed or left without its clicks is called wrong") {
@@ -109,10 +109,10 @@ class EnrichmentSuite extends AnyFunSuite with LocalSpark {
 
   test("lines of the log that were lost or cannot be read are called wrong, and so is a misplaced sale") {
     val expected = clicks.expected()
-    assert(Verdict.log(expected, expected.clicks, 0).isEmpty)
-    assert(Verdict.log(expected, expected.clicks - 1, 0).isDefined)
-    assert(Verdict.log(expected, expected.clicks, 1).get.contains("unreadable lines: 1"))
-    assert(Verdict.placement(0).isEmpty && Verdict.placement(2).isDefined)
+    assert(EnrichmentVerdict.log(expected, expected.clicks, 0).isEmpty)
+    assert(EnrichmentVerdict.log(expected, expected.clicks - 1, 0).isDefined)
+    assert(EnrichmentVerdict.log(expected, expected.clicks, 1).get.contains("unreadable lines: 1"))
+    assert(EnrichmentVerdict.placement(0).isEmpty && EnrichmentVerdict.placement(2).isDefined)
   }
 
   test("the report says what was timed and that it was right; with a torn line in the log it does not") {

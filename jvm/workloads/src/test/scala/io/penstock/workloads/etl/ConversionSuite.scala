@@ -24,7 +24,7 @@ class ConversionSuite extends AnyFunSuite with LocalSpark {
     conversion.setAside()
     conversion
   }
-  private lazy val verdict = new Verdict(files.expected())
+  private lazy val verdict = new SalesVerdict(files.expected())
 
   private def uri(name: String) = directory.resolve(name).toUri.toString.stripSuffix("/")
 

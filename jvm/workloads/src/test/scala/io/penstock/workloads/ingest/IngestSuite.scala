@@ -15,29 +15,29 @@ class IngestSuite extends AnyFunSuite with LocalSpark {
 
   private val configuration = new Configuration()
 
-  private def load(name: String): Load =
-    Load(directory.resolve(name).toUri.toString.stripSuffix("/"), 1, writers = 2, 1000, None, seed = 5)
+  private def load(name: String): IngestLoad =
+    IngestLoad(directory.resolve(name).toUri.toString.stripSuffix("/"), 1, writers = 2, 1000, None, seed = 5)
 
   /** As a writer that wrote so many objects of 1000 bytes, and says so. */
-  private def put(load: Load, series: Series, objects: Long): Written = {
+  private def put(load: IngestLoad, series: Series, objects: Long): Written = {
     val stream = new ContentStream(load.content)
     (0L until objects).foreach(load.put(series, _, stream, configuration))
     Written(series, objects, unsure = false, 0, 1, new Latencies, Vector.empty, Map.empty, None, None)
   }
 
   /** Two writers, one of them with more than a folder of objects. */
-  private def written(load: Load): Seq[Written] = Seq(put(load, Series(0, 0), 105), put(load, Series(1, 0), 7))
+  private def written(load: IngestLoad): Seq[Written] = Seq(put(load, Series(0, 0), 105), put(load, Series(1, 0), 7))
 
-  private def findings(load: Load, written: Seq[Written]): Findings = {
+  private def findings(load: IngestLoad, written: Seq[Written]): Findings = {
     val inspection = new Inspection(load.location, load.content, load.objectBytes, configuration)
     val (folders, strange) = inspection.folders(written)
     val found = folders.map(inspection.inspect).foldLeft(Findings.none)(_ + _)
     found.copy(extra = found.extra + strange)
   }
 
-  private def file(load: Load, name: String): Path = Path.of(java.net.URI.create(s"${load.location}/$name"))
+  private def file(load: IngestLoad, name: String): Path = Path.of(java.net.URI.create(s"${load.location}/$name"))
 
-  private def replace(load: Load, name: String, bytes: Array[Byte]): Unit = {
+  private def replace(load: IngestLoad, name: String, bytes: Array[Byte]): Unit = {
     val path = file(load, name)
     val _ = Files.deleteIfExists(path.resolveSibling(s".${path.getFileName}.crc"))
     val _ = Files.write(path, bytes)

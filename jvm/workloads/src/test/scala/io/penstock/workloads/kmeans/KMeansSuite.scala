@@ -59,10 +59,10 @@ class KMeansSuite extends AnyFunSuite with LocalSpark with ScalaCheckPropertyChe
       Clusters(points = 900, dimensions = 4, clusters = 300, seed = 4)
     )
   ) test(s"$truth: training finds every centre, from any split of the points") {
-    val verdict = new Verdict(truth)
+    val verdict = new KMeansVerdict(truth)
     val found = Seq(1, 3).map { parts =>
       val points = blocks(truth, parts).cache()
-      val start = new Start(points, truth.clusters, passes = 5, seed = truth.seed).centres()
+      val start = new InitialCentres(points, truth.clusters, passes = 5, seed = truth.seed).centres()
       val centres = trained(points, start)
       val assigned = Assignment.of(points, centres)
       assert(verdict.centres(centres).isEmpty)
@@ -85,7 +85,7 @@ class KMeansSuite extends AnyFunSuite with LocalSpark with ScalaCheckPropertyChe
 
   private lazy val truth = Clusters(points = 4000, dimensions = 6, clusters = 8, seed = 9)
   private lazy val right = exact(truth)
-  private lazy val verdict = new Verdict(truth)
+  private lazy val verdict = new KMeansVerdict(truth)
 
   test("a centre that is off, missing or found twice is called wrong") {
     assert(verdict.centres(right).isEmpty)

@@ -14,7 +14,7 @@ import io.penstock.workloads.UsageError
 class ReadsSuite extends AnyFunSuite with BeforeAndAfterAll {
 
   private val directory = Files.createTempDirectory("reads")
-  private val data = DataSet(size = 16 << 20, smallObjects = 3, smallSize = 5000)
+  private val data = ReadObjects(size = 16 << 20, smallObjects = 3, smallSize = 5000)
   private lazy val right = generated("right")
 
   override def afterAll(): Unit =
@@ -22,7 +22,7 @@ class ReadsSuite extends AnyFunSuite with BeforeAndAfterAll {
 
   private def generated(name: String): Path = {
     val place = directory.resolve(name)
-    Generate.generate(data, place.toUri.toString, new Configuration)
+    GenerateObjects.generate(data, place.toUri.toString, new Configuration)
     place
   }
 

@@ -13,7 +13,7 @@ class ValidationSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
     new RecordGenerator(skewed = false).fill(0, 3000, bytes)
     bytes.grouped(Record.Bytes).toVector
   }
-  private val expected = DataSet(3000, Tally.of(generated.toArray.flatten, 3000 * Record.Bytes).checksum.toString)
+  private val expected = SortManifest(3000, Tally.of(generated.toArray.flatten, 3000 * Record.Bytes).checksum.toString)
   private val sorted = generated.sortWith((one, other) => Key.of(one, 0).compare(Key.of(other, 0)) < 0)
 
   /** The names of the checks that fail, and what the order's says, where `files` are the output, read in splits. */
@@ -26,7 +26,7 @@ class ValidationSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
       Stretch.read(split, new ByteArrayInputStream(part.toArray.flatten))
     }
     val tally = stretches.map(_.tally).foldLeft(Tally.Empty)(_ + _)
-    val verdicts = Verdict.of(expected, tally, Stretch.disorder(stretches), Nil)
+    val verdicts = SortVerdict.of(expected, tally, Stretch.disorder(stretches), Nil)
     (verdicts.filterNot(_.right).map(_.name).toSet, verdicts.find(_.name == "order").get.note)
   }
 
@@ -83,7 +83,7 @@ class ValidationSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
   }
 
   test("a file that ends within a record is wrong, though all whole records are there") {
-    val verdicts = Verdict.of(expected, Tally(3000, Unsigned128.Zero), None, Seq("part-r-00001 has 150 bytes"))
+    val verdicts = SortVerdict.of(expected, Tally(3000, Unsigned128.Zero), None, Seq("part-r-00001 has 150 bytes"))
     val count = verdicts.find(_.name == "count").get
     assert(!count.right && count.note.contains("part-r-00001 has 150 bytes"))
   }

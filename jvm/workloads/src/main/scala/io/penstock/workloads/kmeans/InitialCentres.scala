@@ -1,5 +1,7 @@
 package io.penstock.workloads.kmeans
 
+import java.util.SplittableRandom
+
 import scala.collection.mutable.ArrayBuffer
 
 import org.apache.spark.rdd.RDD
@@ -15,7 +17,7 @@ import io.penstock.workloads.Mixed
  * What is drawn depends on the points alone, not on how they are spread over tasks: every cluster size does the same
  * work.
  */
-class Start(blocks: RDD[PointBlock], clusters: Int, passes: Int, seed: Long) {
+class InitialCentres(blocks: RDD[PointBlock], clusters: Int, passes: Int, seed: Long) {
 
   private val candidatesPerPass = 2.0 * clusters
 
@@ -65,15 +67,15 @@ class Start(blocks: RDD[PointBlock], clusters: Int, passes: Int, seed: Long) {
       .zip(nearest)
       .flatMap { case (block, distances) =>
         (0 until block.size).iterator
-          .filter(index => Start.uniform(Mixed(salt, block.hash(index))) < factor * distances.squared(index))
+          .filter(index => InitialCentres.uniform(Mixed(salt, block.hash(index))) < factor * distances.squared(index))
           .map(block.point)
       }
       .collect()
-      .sorted(Start.lexicographic)
+      .sorted(InitialCentres.lexicographic)
   }
 }
 
-object Start {
+object InitialCentres {
 
   /** 53 random bits as a number from 0 to 1. */
   private[kmeans] def uniform(bits: Long): Double = (bits >>> 11) / (1L << 53).toDouble
@@ -114,5 +116,43 @@ object Nearest {
   def add(one: Array[Long], other: Array[Long]): Array[Long] = {
     other.indices.foreach(index => one(index) += other(index))
     one
+  }
+}
+
+/**
+ * k-means++ over weighted points in memory, in its greedy form (Arthur and Vassilvitskii, k-means++: the advantages of
+ * careful seeding, 2007): of some points drawn by their squared distance, the one that lowers the cost most.
+ */
+object PlusPlus {
+
+  /** `count` of the points; where there are fewer distinct ones, some more than once. */
+  def choose(points: Array[Array[Double]], weights: Array[Double], count: Int, seed: Long): Array[Array[Double]] = {
+    val random = new SplittableRandom(seed)
+    // As many as scikit-learn draws.
+    val trials = 2 + math.log(count.toDouble).toInt
+    var chosen = Vector(points(draw(weights, random)))
+    var squared = points.map(Distance.squared(_, chosen.head))
+    while (chosen.size < count) {
+      val costs = squared.lazyZip(weights).map(_ * _)
+      val (best, distances) = Seq
+        .fill(trials)(points(draw(costs, random)))
+        .map(point =>
+          point -> points.lazyZip(squared).map((one, before) => math.min(before, Distance.squared(one, point)))
+        )
+        .minBy { case (_, after) => after.lazyZip(weights).map(_ * _).sum }
+      chosen :+= best
+      squared = distances
+    }
+    chosen.toArray
+  }
+
+  /** An index with a probability in proportion to its weight. */
+  private def draw(weights: Array[Double], random: SplittableRandom): Int = {
+    var left = random.nextDouble() * weights.sum
+    val index = weights.indexWhere { weight =>
+      left -= weight
+      left < 0
+    }
+    if (index >= 0) index else weights.length - 1
   }
 }
