@@ -52,7 +52,7 @@ object SqlRunner extends Application {
   }
 }
 
-/** What one statement came to; `error` is for people: no stack trace, no plan. */
+/** The outcome of one statement; `error` is a message for users, without a stack trace or plan. */
 private case class StatementResult(record: Map[String, Any], error: Option[String])
 
 private class StatementRun(spark: SparkSession, limit: Option[Int]) {
@@ -80,7 +80,7 @@ private class StatementRun(spark: SparkSession, limit: Option[Int]) {
   }
 }
 
-/** What to tell a person about a statement that failed. */
+/** The message for users about a failed statement. */
 object SqlErrors {
 
   /** The innermost cause that Spark itself worded, else the innermost cause: the outer ones say "stage failed". */
@@ -123,7 +123,7 @@ object StatementSplitter {
     statements.result()
   }
 
-  /** Where the quoted text, the comment or the single character that begins at `position` ends. */
+  /** The end of the quoted text, comment or single character that begins at `position`. */
   private def tokenEnd(script: String, position: Int): Int = script.charAt(position) match {
     case quote @ ('\'' | '"') => quoteEnd(script, position + 1, quote, escapes = true)
     case '`' => quoteEnd(script, position + 1, '`', escapes = false)

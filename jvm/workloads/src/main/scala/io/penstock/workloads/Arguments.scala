@@ -2,7 +2,7 @@ package io.penstock.workloads
 
 import org.apache.spark.network.util.JavaUtils
 
-/** What a user typed cannot be used; `getMessage` says what is wrong and how to say it right. */
+/** An invalid command line; `getMessage` names the problem and the correct form. */
 class UsageError(message: String) extends Exception(message)
 
 /** The options of an application, `--name value` each. */
@@ -30,7 +30,7 @@ class Arguments(values: Map[String, String], usage: String) {
     read(name, expected)(parse).get
   }
 
-  /** The option's value, or none where it was not given; `expected` is what a value that cannot be read is told. */
+  /** The option's value, or none where it was not given; the error about an invalid value quotes `expected`. */
   def read[T](name: String, expected: String)(parse: String => Option[T]): Option[T] = values.get(name).map { text =>
     parse(text).getOrElse(throw new UsageError(s"--$name takes $expected, not '$text'."))
   }

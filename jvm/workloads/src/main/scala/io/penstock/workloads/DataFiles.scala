@@ -54,7 +54,7 @@ class Manifest(location: String, configuration: Configuration) {
     val _ = fileSystem.delete(path, false)
   }
 
-  /** What the data was generated from and what it came to; entries appear in the order of the map. */
+  /** Write the parameters and the results of the generation; entries keep the order of the map. */
   def write(content: Map[String, Any]): Unit =
     Using.resource(fileSystem.create(path, true))(_.write(Manifest.mapper.writeValueAsString(content).getBytes(UTF_8)))
 
@@ -76,8 +76,8 @@ object Manifest {
 }
 
 /**
- * What tells two tables apart without regard to the order of their rows: the sum of their rows' hashes. A sum, because
- * with exclusive or a row that is there twice too often would leave no trace.
+ * The checksum of a table regardless of the order of its rows: the sum of their hashes. Not the exclusive or, under
+ * which a duplicated pair of rows cancels out.
  */
 object Checksum {
 
@@ -85,10 +85,10 @@ object Checksum {
   def of(columns: Column*): Column = sum(xxhash64(columns: _*).cast("decimal(20,0)"))
 }
 
-/** What was wanted and what was found, compared: for the note of a check. */
+/** Differences between expected and found values, for the note of a check. */
 object Differences {
 
-  /** Of (what it is, wanted, found): none where all are equal, else each that is not. */
+  /** Compare triples (name, expected, found): None where all are equal, else a text of those that differ. */
   def of(pairs: (String, Any, Any)*): Option[String] = {
     val wrong = pairs.collect { case (what, wanted, found) if wanted != found => s"$what: $found instead of $wanted" }
     Option.when(wrong.nonEmpty)(wrong.mkString("; "))

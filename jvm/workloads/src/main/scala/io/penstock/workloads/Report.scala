@@ -19,7 +19,7 @@ class Report(lines: JsonLines) extends AutoCloseable {
 
   private var wrong = 0
 
-  /** How many checks were not right so far. */
+  /** The number of failed checks so far. */
   def wrongChecks: Int = wrong
 
   /** Runs `work` and returns its result and how long it took, in milliseconds of the wall clock. */
@@ -53,14 +53,14 @@ class Report(lines: JsonLines) extends AutoCloseable {
   /** A validation whose result is what is wrong, if anything; `note` is for where nothing is. */
   def check(name: String, wrong: Option[String], note: String): Unit = check(name, wrong.isEmpty, wrong.getOrElse(note))
 
-  /** What was done in that second since the start, or in the `seconds` from then on together. */
+  /** Record the work of that second since the start, or of the `seconds` from then on together. */
   def point(series: String, second: Long, bytes: Long, operations: Long, seconds: Int = 1): Unit = {
     val point =
       ListMap[String, Any]("series" -> series, "second" -> second, "bytes" -> bytes, "operations" -> operations)
     lines.write(ListMap[String, Any]("kind" -> "point") ++ point ++ Option.when(seconds > 1)("seconds" -> seconds))
   }
 
-  /** How many requests took how long: pairs of an upper bound in microseconds and a number, the bounds growing. */
+  /** Record a histogram of latencies: pairs of an upper bound in microseconds and a count, by growing bounds. */
   def latency(name: String, phase: String, histogram: Seq[(Long, Long)]): Unit =
     lines.write(
       ListMap[String, Any](

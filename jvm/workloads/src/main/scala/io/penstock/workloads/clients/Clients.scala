@@ -147,16 +147,16 @@ object Place {
       .build()
 }
 
-/** What was done in one step of time. */
+/** The work of one step of time. */
 case class Step(bytes: Long, operations: Long) {
   def +(other: Step): Step = Step(bytes + other.bytes, operations + other.operations)
 }
 
 /**
- * What was done when, in steps of `stepSeconds` since a start that all clients share. Safe for several threads.
+ * The work over time, in steps of `stepSeconds` since a start that all clients share. Thread-safe.
  *
- * The bytes of an operation are spread evenly over the time it took: when a stream took them says only how large the
- * buffers in between are, and all at the end would be a rate that no second had.
+ * The bytes of an operation are spread evenly over its time: the moments at which a stream took them show only the size
+ * of the buffers in between, and counting all at the end would give a rate that no second had.
  */
 class RateOverTime(stepSeconds: Int) {
 

@@ -7,8 +7,8 @@ import java.util.Arrays
 import io.penstock.workloads.Mixed
 
 /**
- * What a load writes: the bytes of a file follow from the seed, the file's number and the offset alone, so any range of
- * any file can be checked by whoever reads it, and nothing about it need be remembered.
+ * The content of a load's files, which follows from the seed, the file's number and the offset alone: any reader can
+ * check any range of any file, without a record of it.
  *
  * A file is a sequence of 64 KiB blocks. Each is one block of random words, the same for all, with a key of its own
  * (from file and block) exclusive-ored to every word: one exclusive or a word instead of drawing it, no two blocks are
@@ -81,8 +81,8 @@ class ContentStream(content: Content) {
     }
 
   /**
-   * Reads to the end, or to the first byte that is not `file`'s, and says what is wrong; none where the stream holds
-   * exactly the first `length` bytes. `arrived` is told of each chunk before it is compared.
+   * Read to the end, or to the first byte that differs from `file`'s, and return the difference; None where the stream
+   * holds exactly the first `length` bytes. `arrived` gets the size of each chunk before it is compared.
    */
   def difference(in: InputStream, file: Long, length: Long)(arrived: Int => Unit): Option[String] = {
     var offset = 0L

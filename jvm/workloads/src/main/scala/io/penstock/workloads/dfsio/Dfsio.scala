@@ -40,7 +40,7 @@ object Dfsio extends Application {
   }
 }
 
-/** What to measure: for each of `clients`, `files` of `fileBytes` in all, written and read back. */
+/** The plan of a measurement: for each of `clients`, `files` of `fileBytes` in all, written and read back. */
 private[dfsio] case class Plan(
     location: String,
     report: String,
@@ -162,7 +162,7 @@ private object Measurement {
     done.flatMap(client => client.share.map(_ -> client.executor)).sortBy(_._1).map(_._2).toIndexedSeq
 }
 
-/** What the clients of one measurement came to, as the lab records it. */
+/** The results of the clients of one measurement, as the lab records them. */
 object Curve {
 
   /** `write, 4 clients`: one point of the curve. */

@@ -8,14 +8,14 @@ import org.apache.hadoop.fs.Path
 import io.penstock.workloads.clients.{Client, Content, ContentStream, Place, RateOverTime, Step}
 
 /**
- * What one client did.
+ * The work of one client.
  *
  * @param nanos
- *   from being let go to its last file's end
+ *   from the common start to the end of its last file
  * @param contentNanos
- *   of those, making and comparing bytes
+ *   the part of them for generating and comparing bytes
  * @param wrong
- *   a sentence for each file that does not hold what it should
+ *   a sentence for each file with wrong content
  */
 case class Transferred(
     executor: String,
@@ -108,7 +108,7 @@ object Shares {
     client => (client + best) % clients
   }
 
-  /** How many files are read in the executor that wrote them. */
+  /** The number of files that the executor that wrote them also reads. */
   def readWhereWritten(writtenIn: IndexedSeq[String], readers: IndexedSeq[String], shareOf: Int => Int): Int =
     readers.indices.map { client =>
       of(shareOf(client), readers.size, writtenIn.size).count(writtenIn(_) == readers(client))

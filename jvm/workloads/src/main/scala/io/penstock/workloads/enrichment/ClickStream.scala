@@ -31,7 +31,7 @@ case class ClickStream(items: Int, clicksPerLine: Int, seed: Long) {
     purchase +: (before ++ after ++ searches ++ others(order, draw, buying) ++ browsing(order, draw))
   }
 
-  /** What of the clicks belongs to the order's lines; nothing to a line whose item nobody viewed. */
+  /** The clicks that belong to the order's lines; none for a line whose item nobody viewed. */
   def interests(order: Order): Seq[Interest] = {
     val draw = drawing(order)
     for ((item, line) <- order.items.zipWithIndex; count = views(draw, line); if count > 0)
@@ -129,8 +129,8 @@ object Click {
   val Purchase = "purchase"
 }
 
-/** An order as the sales tell of it; what they leave out is none. `date` is a Julian day, `time` a second of it. */
+/** An order as the sales record it; missing values are None. `date` is a Julian day, `time` a second of it. */
 case class Order(number: Long, customer: Option[Int], date: Option[Int], time: Option[Int], items: Seq[Int])
 
-/** What the log tells of a line of an order: how often its item was viewed before the purchase, and where from last. */
+/** The views of an order line's item before the purchase: their number, and the referrer of the last. */
 case class Interest(order_number: Long, item: Int, clicks: Long, last_referrer: String)

@@ -79,7 +79,7 @@ private[enrichment] class MeasuredEnrichment(
 
 private[enrichment] object MeasuredEnrichment {
 
-  /** What of the clicks is at the order lines; how many clicks there are in all, the lines do not tell. */
+  /** The clicks at the order lines; the lines do not give the number of all clicks. */
   def matched(enriched: org.apache.spark.sql.DataFrame): ExpectedClicks = {
     val interests = enriched
       .where("clicks > 0")
@@ -118,7 +118,7 @@ class WebSales(spark: SparkSession, database: String) {
 
   def items: Int = rows.agg(max("ws_item_sk")).as[Int].head()
 
-  /** Of the table's data files. */
+  /** The bytes of the table's data files. */
   def bytes: Long = {
     val identifier = spark.sessionState.sqlParser.parseTableIdentifier(name)
     val location = spark.sessionState.catalog.getTableMetadata(identifier).location
@@ -126,7 +126,7 @@ class WebSales(spark: SparkSession, database: String) {
   }
 }
 
-/** What sales add up to, enriched or not; amounts as text, since a sum of amounts may be of nothing. */
+/** Sums over sales, enriched or not. */
 case class SalesSummary(rows: Long, lines: Long, quantity: Long, paid: BigDecimal, checksum: BigDecimal)
 
 object WebSales {

@@ -48,7 +48,7 @@ object Enrichment {
     .parquet(output)
 }
 
-/** Whether enriched sales are right: pure judgement on numbers. None where they are, else what differs. */
+/** Checks of enriched sales, pure functions of numbers. None where they are correct, else the differences. */
 object EnrichmentVerdict {
 
   /** Every sale is there, once, with all it had before. */

@@ -11,7 +11,7 @@ import io.penstock.workloads.{Application, Arguments, Checksum, DataFiles, Manif
 /**
  * Writes the log of a web shop whose orders are TPC-DS's web sales.
  *
- * What is at `--location` is replaced. Generation that was cut short leaves no `_manifest.json`.
+ * Data at `--location` is replaced. An interrupted generation leaves no `_manifest.json`.
  */
 object GenerateClicks extends Application {
 
@@ -40,12 +40,12 @@ object GenerateClicks extends Application {
 }
 
 /**
- * What the clicks must come to: `matched` of all `clicks` belong to `lines` lines of orders; the checksum is of each
- * such line's order, item, clicks and last referrer.
+ * The expected clicks: `matched` of all `clicks` belong to `lines` order lines; the checksum covers the order, item,
+ * clicks and last referrer of each such line.
  */
 case class ExpectedClicks(clicks: Long, matched: Long, lines: Long, checksum: BigDecimal)
 
-/** A log of clicks in the lake as lines of JSON, and the manifest that says what is in it. */
+/** A log of clicks in the lake as lines of JSON, and the manifest of its content. */
 class ClickFiles(spark: SparkSession, location: String) {
   import spark.implicits._
 

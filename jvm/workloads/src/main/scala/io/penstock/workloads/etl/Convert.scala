@@ -110,7 +110,7 @@ class Conversion(spark: SparkSession, lines: Dataset[Line], output: String) {
   def faults(): Seq[FaultCount] =
     kept.groupBy("fault").agg(count(lit(1)).as("rows")).as[FaultCount].collect().toSeq
 
-  /** Of the bytes of the lines kept aside. */
+  /** The checksum of the bytes of the lines kept aside. */
   def badChecksum(): BigDecimal = {
     val bytes = coalesce(unbase64(col("raw")), encode(col("line"), "UTF-8"))
     kept.select(coalesce(Checksum.of(bytes), lit(0)).cast("decimal(38,0)")).as[BigDecimal].head()
@@ -140,7 +140,7 @@ object Conversion {
   )
 }
 
-/** Whether what was converted is what was generated: pure judgement on numbers. None where it is, else what differs. */
+/** Checks of converted sales, pure functions of numbers. None where they are as generated, else the differences. */
 class SalesVerdict(expected: Expected) {
 
   def good(found: Summary): Option[String] = Differences.of(

@@ -10,7 +10,7 @@ import io.penstock.workloads.{Application, Arguments, Checksum, DataFiles, Manif
 /**
  * Writes lines of delimited text, some of them bad in known ways.
  *
- * What is at `--location` is replaced. Generation that was cut short leaves no `_manifest.json`.
+ * Data at `--location` is replaced. An interrupted generation leaves no `_manifest.json`.
  */
 object GenerateSales extends Application {
 
@@ -40,13 +40,13 @@ object GenerateSales extends Application {
   }
 }
 
-/** What the rows of a table add up to, whatever their order. */
+/** Sums over the rows of a table, whatever their order. */
 case class Summary(rows: Long, quantity: Long, price: BigDecimal, checksum: BigDecimal)
 
 /** Lines that are no sales: how many of one fault. */
 case class FaultCount(fault: String, rows: Long)
 
-/** What converting the lines must come to. `badChecksum` is of the bad lines' bytes. */
+/** The expected result of converting the lines. `badChecksum` is that of the bad lines' bytes. */
 case class Expected(rows: Long, good: Summary, bad: Seq[FaultCount], badChecksum: BigDecimal)
 
 /** A line of a file. */

@@ -19,13 +19,13 @@ case class Sales(rows: Long, badPerMillion: Int, seed: Long) {
 
   def bad: Long = badBefore(rows)
 
-  /** How many lines have each fault. */
+  /** The number of lines with each fault. */
   def bad(fault: Fault): Long = {
     val count = Fault.all.size
     bad / count + (if (Fault.all.indexOf(fault) < bad % count) 1 else 0)
   }
 
-  /** What is wrong with the row's line. */
+  /** The fault of the row's line, if any. */
   def fault(row: Long): Option[Fault] =
     Option.when(badBefore(row + 1) > badBefore(row))(Fault.all((badBefore(row) % Fault.all.size).toInt))
 
@@ -105,7 +105,7 @@ case class Sale(
     remark: String
 )
 
-/** What can be wrong with a line. */
+/** The faults of lines. */
 sealed abstract class Fault(val name: String)
 
 object Fault {

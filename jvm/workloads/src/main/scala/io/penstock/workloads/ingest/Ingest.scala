@@ -14,8 +14,8 @@ import io.penstock.workloads.{Application, Arguments, Report}
 /**
  * Writers that put objects for a set time; then every object is listed and every byte of it compared.
  *
- * What it knows of millions of objects is one count for each writer: names and contents follow from it. Exits with 1
- * where nothing could be written or anything was wrong.
+ * One count for each writer describes millions of objects, whose names and contents follow from it. Exits with 1 where
+ * nothing could be written or anything was wrong.
  */
 object Ingest extends Application {
 
@@ -153,13 +153,13 @@ private class Ingestion(context: SparkContext, load: IngestLoad, report: Report)
 
 private object Ingestion {
 
-  /** Until all writers are there, so that they begin together and no second of the rate is that of starting. */
+  /** The time for all writers to start, so that they begin together and no second of the rate includes a start. */
   private val LeadMs = 1000L
   private val WarmUpBytes = 1L << 20
   private val TasksForEachExecutor = 64
 }
 
-/** What is put where, by how many, for how long; without a rate, as fast as it goes. */
+/** The parameters of a load; without a rate, writers write as fast as they can. */
 case class IngestLoad(
     location: String,
     seconds: Int,

@@ -9,7 +9,7 @@ import org.apache.hadoop.fs.{FileStatus, FileSystem, Path}
 
 import io.penstock.workloads.clients.{Content, ContentStream}
 
-/** What is wrong in one way: how often, and the first names with what is wrong of each. */
+/** Faults of one kind: their number, and the first names with the fault of each. */
 case class Faults(count: Long, named: Vector[String]) {
   def +(other: Faults): Faults = Faults(count + other.count, (named ++ other.named).take(Faults.Named))
 }
@@ -21,7 +21,7 @@ object Faults {
   def of(names: Iterable[String]): Faults = Faults(names.size.toLong, names.take(Named).toVector)
 }
 
-/** What was found in one or more folders. Bounded, however many objects there are. */
+/** The findings in one or more folders. Bounded, however many objects there are. */
 case class Findings(objects: Long, bytes: Long, missing: Faults, extra: Faults, differing: Faults) {
   def +(other: Findings): Findings = Findings(
     objects + other.objects,
@@ -152,8 +152,8 @@ object Folder {
   }
 
   /**
-   * Of an attempt whose executor was lost, and with it the count: every folder but the last must be full, and in the
-   * last one any number of objects is right.
+   * The folders of an attempt whose count was lost with its executor: every folder but the last must be full, and the
+   * last may have any number of objects.
    */
   def ofLost(series: Series, found: Set[Long]): Seq[Folder] =
     if (found.isEmpty) Nil else all(series, found.max * Series.InFolder, (found.max + 1) * Series.InFolder, found)

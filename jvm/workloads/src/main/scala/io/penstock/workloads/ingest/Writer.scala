@@ -13,16 +13,16 @@ trait Clock {
 }
 
 /**
- * What one writer did.
+ * The work of one writer.
  *
  * @param objects
- *   those stored: all numbers below
+ *   the number of stored objects, which are those with smaller numbers
  * @param unsure
- *   whether the object of the next number was tried and failed, and may be there or not
+ *   true where a PUT of the next number failed, so that its object may be there or not
  * @param errors
  *   PUTs that failed after the file system's own retries, by kind
  * @param gaveUp
- *   why it stopped before its time
+ *   the reason why it stopped early, if it did
  */
 case class Written(
     series: Series,

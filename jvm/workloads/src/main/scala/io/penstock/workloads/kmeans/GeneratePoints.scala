@@ -12,7 +12,7 @@ import io.penstock.workloads.{Application, Arguments, DataFiles, Manifest, Mixed
 /**
  * Writes points around known centres as Parquet, one array of floats a row.
  *
- * What is at `--location` is replaced. Generation that was cut short leaves no `_manifest.json`.
+ * Data at `--location` is replaced. An interrupted generation leaves no `_manifest.json`.
  */
 object GeneratePoints extends Application {
 
@@ -44,14 +44,14 @@ object GeneratePoints extends Application {
   }
 }
 
-/** Points in the lake, and the manifest that says what they were generated from. */
+/** Points in the lake, and the manifest with the parameters of their generation. */
 class PointFiles(spark: SparkSession, location: String) {
   import spark.implicits._
 
   private val configuration = spark.sparkContext.hadoopConfiguration
   private val manifest = new Manifest(location, configuration)
 
-  /** `objectSize` is what each file is to have, in bytes. */
+  /** Write the points in files of about `objectSize` bytes. */
   def write(truth: Clusters, objectSize: Long): Unit = {
     manifest.withdraw()
     val bytes = truth.points * truth.dimensions * java.lang.Float.BYTES
@@ -78,7 +78,7 @@ class PointFiles(spark: SparkSession, location: String) {
     )
   }
 
-  /** What the points were generated from. */
+  /** The parameters of the generation. */
   def truth(): Clusters = manifest.read[Clusters]()
 
   def bytes: Long = DataFiles.bytes(data, configuration)
@@ -127,7 +127,7 @@ case class Clusters(points: Long, dimensions: Int, clusters: Int, seed: Long) {
 
   def clusterOf(point: Long): Int = (point % clusters).toInt
 
-  /** How many points belong to each centre. */
+  /** The number of points of each centre. */
   def sizes: Array[Long] =
     Array.tabulate(clusters)(cluster => points / clusters + (if (cluster < points % clusters) 1 else 0))
 

@@ -10,12 +10,11 @@ import org.apache.spark.storage.StorageLevel
 import io.penstock.workloads.Mixed
 
 /**
- * Where k-means begins: k-means|| (Bahmani et al., Scalable k-means++, 2012). A few passes each draw about two
- * candidates a cluster, by their squared distance from the candidates before; of all candidates, weighted by the points
- * nearest to them, k-means++ then chooses.
+ * The initial centres, chosen by k-means|| (Bahmani et al., Scalable k-means++, 2012). A few passes each draw about two
+ * candidates a cluster, by their squared distance from the earlier candidates; k-means++ then chooses among all
+ * candidates, weighted by the points nearest to them.
  *
- * What is drawn depends on the points alone, not on how they are spread over tasks: every cluster size does the same
- * work.
+ * The draw depends on the points alone, not on their distribution over tasks, so every cluster size does the same work.
  */
 class InitialCentres(blocks: RDD[PointBlock], clusters: Int, passes: Int, seed: Long) {
 
@@ -86,7 +85,7 @@ object InitialCentres {
 /** For each point of a block: which candidate is nearest, and its squared distance. */
 case class Nearest(candidate: Array[Int], squared: Array[Double]) {
 
-  /** Of a block's points, after `fresh` candidates, numbered from `firstIndex`, came in. */
+  /** The nearest candidates after `fresh` ones, numbered from `firstIndex`, were added. */
   def closer(block: PointBlock, fresh: Centres, firstIndex: Int): Nearest = {
     val distances = new Array[Double](fresh.count)
     val candidates = candidate.clone()

@@ -76,7 +76,7 @@ class Centres(val points: Array[Array[Double]]) extends Serializable {
   }
 }
 
-/** What the points nearest to each centre add up to; `cost` is the sum of the squared distances to their centres. */
+/** Sums over the points nearest to each centre; `cost` is the sum of the squared distances to their centres. */
 class Assignment(val sums: Array[Array[Double]], val counts: Array[Long], var cost: Double) extends Serializable {
 
   def add(other: Assignment): Assignment = {

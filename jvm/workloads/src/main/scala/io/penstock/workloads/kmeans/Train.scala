@@ -80,7 +80,7 @@ private[kmeans] class Training(spark: SparkSession, files: PointFiles, report: R
   private def describe(step: String): Unit = spark.sparkContext.setJobDescription(step)
 }
 
-/** Whether training found what was generated: pure judgement on numbers. */
+/** Checks that training found the generated clusters, pure functions of numbers. */
 class KMeansVerdict(truth: Clusters) {
 
   import KMeansVerdict._

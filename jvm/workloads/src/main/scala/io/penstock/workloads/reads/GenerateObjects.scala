@@ -15,7 +15,7 @@ import io.penstock.workloads.{Application, Arguments, Manifest}
 
 /**
  * Writes the objects that `Reads` reads, in any file system of Hadoop, with a manifest at the end. No Spark: one thread
- * of one process. What is at `--location` is replaced; a generation that was cut short leaves no manifest.
+ * of one process. Data at `--location` is replaced; an interrupted generation leaves no manifest.
  */
 object GenerateObjects extends Application {
 
@@ -52,12 +52,12 @@ object GenerateObjects extends Application {
 }
 
 /**
- * What is read: one large object and many small ones, whose bytes follow from their numbers alone (see `Content`).
+ * The objects to read: one large and many small ones, whose bytes follow from their numbers alone (see `Content`).
  *
  * @param size
- *   of the large one, in bytes
+ *   bytes of the large object
  * @param smallSize
- *   of each small one, in bytes
+ *   bytes of each small object
  */
 final case class ReadObjects(size: Long, smallObjects: Int, smallSize: Long) {
 

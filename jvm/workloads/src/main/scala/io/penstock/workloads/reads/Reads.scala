@@ -2,7 +2,7 @@ package io.penstock.workloads.reads
 
 import java.lang.management.{ManagementFactory, MemoryType}
 import java.nio.charset.StandardCharsets.US_ASCII
-import java.nio.file.{Files, NoSuchFileException, Path, Paths}
+import java.nio.file.{Files, NoSuchFileException, Path => LocalPath, Paths}
 import java.util.concurrent.{Callable, CountDownLatch, ExecutionException, Executors}
 
 import scala.jdk.CollectionConverters._
@@ -17,12 +17,12 @@ import io.penstock.workloads.clients.{Content, ContentStream}
 import io.penstock.workloads.{Application, Arguments, Manifest, Report, UsageError}
 
 /**
- * What reading costs a process, through Hadoop's FileSystem interface: time, processor time and requests of each
- * pattern with each number of threads. No Spark: what is measured is the file system and nothing else.
+ * Measures reads through Hadoop's FileSystem interface: time, processor time and requests of each pattern with each
+ * number of threads. Without Spark, so that only the file system is measured.
  *
- * Everything is first read once and compared byte by byte, then each measurement begins with a pass that is not
- * counted, so that code is compiled and a cache that is to be warm is. Every pass has a file system instance of its
- * own, so that no client gains from what an earlier pass left in the memory of its process.
+ * Everything is first read once and compared byte by byte. Each measurement begins with a pass that is not counted,
+ * which compiles code and fills a warm cache. Every pass has a file system instance of its own, so that no pass gains
+ * from the memory of an earlier one.
  */
 object Reads extends Application {
 
@@ -145,14 +145,14 @@ private final class Crew(size: Int) extends AutoCloseable {
 }
 
 /**
- * What a piece of work took of this process.
+ * The effort of this process for a piece of work.
  *
  * @param coreSeconds
- *   of all its threads, the compiler's and the collector's included
+ *   processor time of all its threads, the compiler's and the collector's included
  * @param requests
- *   sent to the store, by kind; only what there was
+ *   requests to the store, by kind; without zeros
  * @param counters
- *   what the file system counted meanwhile; only what there was
+ *   the file system's counters; without zeros
  * @param peakHeapBytes
  *   the sum of the heap pools' highest fillings, garbage included
  */
@@ -186,7 +186,7 @@ object Effort {
 }
 
 /**
- * What this process has used of the processors, all its threads together, those of the JVM included.
+ * The processor time of all threads of this process, those of the JVM included.
  *
  * Java's own figure has ticks of 10 ms, in which tens of megabytes are read; the kernel's scheduler counts each thread
  * in nanoseconds (`/proc/self/task/N/schedstat`, the first number). A thread that ends while it is measured takes its
@@ -217,7 +217,7 @@ object ProcessorTime {
   private def counts(): Map[String, Long] =
     Using.resource(Files.newDirectoryStream(Threads))(_.asScala.flatMap(count).toMap)
 
-  private def count(thread: Path): Option[(String, Long)] =
+  private def count(thread: LocalPath): Option[(String, Long)] =
     try {
       val text = new String(Files.readAllBytes(thread.resolve("schedstat")), US_ASCII)
       Some(thread.getFileName.toString -> text.takeWhile(_ != ' ').toLong)

@@ -11,7 +11,7 @@ import org.apache.hadoop.fs.{FSDataInputStream, FileRange, FileStatus, FileSyste
 
 import io.penstock.workloads.clients.Content
 
-/** What was read is not what was written. */
+/** The bytes read differ from those written. */
 final class WrongContent(file: String, offset: Long) extends Exception(s"$file differs at byte $offset")
 
 /** The objects in one file system. Their states are asked for once, before anything is timed, as Spark's listing is. */
@@ -25,7 +25,7 @@ final class Source(val fileSystem: FileSystem, location: String, data: ReadObjec
   val large: ReadObjects.Object = data.objects.head
   val small: IndexedSeq[ReadObjects.Object] = data.objects.tail.toIndexedSeq
 
-  /** As a program opens a file that says nothing of how it will read: the file system's settings decide. */
+  /** Open without a read policy, so that the file system's settings decide. */
   def open(one: ReadObjects.Object): FSDataInputStream = opened(one)(_ => ())
 
   def open(one: ReadObjects.Object, policy: String): FSDataInputStream = opened(one) { builder =>
@@ -62,12 +62,12 @@ object Source {
   private val LookEvery = 4 << 10
 }
 
-/** What parts of an object a pattern reads, and which thread reads which: decided before anything is read. */
+/** The parts of an object that each thread of a pattern reads, decided before anything is read. */
 object Access {
 
   final case class Stretch(offset: Long, length: Int)
 
-  /** Of `size` bytes, the part of thread `part` of `parts`: (from, until), cut at whole units. Together all of it. */
+  /** The range (from, until) of thread `part` of `parts`, cut at whole units; all ranges together cover `size`. */
   def share(size: Long, unit: Long, part: Int, parts: Int): (Long, Long) = {
     def cut(number: Int) = if (number == parts) size else size / unit * number / parts * unit
     (cut(part), cut(part + 1))
@@ -96,7 +96,7 @@ object Access {
   private val Columns = Seq(0, 1, 4, 9, 10, 15)
 }
 
-/** What a thread has read: bytes that reached its buffers, with how many calls of the file system's interface. */
+/** A thread's reads: bytes that reached its buffers, and calls of the file system's interface. */
 final case class Volume(bytes: Long, operations: Long) {
   def +(other: Volume): Volume = Volume(bytes + other.bytes, operations + other.operations)
 }

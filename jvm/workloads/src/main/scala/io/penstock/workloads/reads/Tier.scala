@@ -10,7 +10,7 @@ import org.apache.hadoop.conf.Configuration
 
 import io.penstock.fs.CacheSettings
 
-/** What a pass finds in Penstock's page cache. The settings of a client without one are changed all the same. */
+/** The state of Penstock's page cache before a pass. A client without a cache ignores its settings. */
 sealed trait Tier {
 
   /** Configurations for passes; `use` is given the next pass's. */
@@ -65,7 +65,7 @@ object Tier {
   /** More than is read: eviction is measured elsewhere. */
   private val Room = "8G"
 
-  /** As far as that goes: the cache's housekeeping may be at work there, and the lab removes the place in the end. */
+  /** Best effort: the cache's housekeeping may be at work there, and the lab removes the place at the end. */
   private def remove(directory: Path): Unit = {
     val _ = Try(
       Using.resource(Files.walk(directory))(

@@ -49,7 +49,7 @@ object LocalSort extends Application {
   private def processor: OperatingSystemMXBean =
     ManagementFactory.getPlatformMXBean(classOf[OperatingSystemMXBean])
 
-  /** As Hadoop's paths are written: unlike in a URI, nothing in them is escaped. */
+  /** Written as a Hadoop path, in which nothing is escaped, unlike in a URI. */
   private def local(file: File): String = s"file:${file.getAbsolutePath}"
 
   private def dataFiles(directory: File): Seq[File] = {

@@ -17,7 +17,7 @@ object Record {
   val Bytes = 100
   val KeyBytes = 10
 
-  /** How many records are read or written at a time: a little less than 64 KiB, which stays in a core's own cache. */
+  /** The number of records read or written at a time: a little less than 64 KiB, which stays in a core's own cache. */
   val Batch = 640
 
   def batch(): Array[Byte] = new Array[Byte](Batch * Bytes)
@@ -61,7 +61,7 @@ trait RecordBlock {
 final class Streamed(in: InputStream, override val bytes: Long, batch: Array[Byte]) extends RecordBlock {
   private var left = bytes
 
-  /** Whether all of it was read, so that what follows can be. */
+  /** Return whether all of it was read, which the next read requires. */
   def done: Boolean = left == 0
 
   override def writeTo(out: OutputStream): Unit =
@@ -93,7 +93,7 @@ final class Gathered(buffer: RecordBuffer, order: Array[Int], from: Int, until: 
   }
 }
 
-/** Records `first` to before `first + count`, made while they are written; `wrote` is told of each batch. */
+/** Records `first` to before `first + count`, generated while they are written; `wrote` gets each batch. */
 final class Generated(generator: RecordGenerator, first: Long, count: Long, wrote: Tally => Unit) extends RecordBlock {
   override def bytes: Long = count * Record.Bytes
 
@@ -123,7 +123,7 @@ final class RecordBuffer extends AutoCloseable {
   private var views = Array.empty[ByteBuffer]
   private var filled = 0L
 
-  /** How many whole records there are. */
+  /** The number of whole records. */
   def count: Int = (filled / Record.Bytes).toInt
 
   override def close(): Unit = {
@@ -176,7 +176,7 @@ final class RecordBuffer extends AutoCloseable {
 
   private def offset(record: Int): Int = (record & (SegmentRecords - 1)) * Record.Bytes
 
-  /** How much of the last segment is used. */
+  /** The used bytes of the last segment. */
   private def used: Int = (filled - (segments.length - 1L) * SegmentBytes).toInt
 
   private def roomInSegment(): Int = {
@@ -250,7 +250,7 @@ private final class BlockReader(stream: InputStream) extends DeserializationStre
   private val batch = Record.batch()
   private var last = Option.empty[Streamed]
 
-  /** Where there is no more, `EOFException` tells so. */
+  /** Throws `EOFException` at the end. */
   override def readKey[T: ClassTag](): T = {
     if (!last.forall(_.done)) throw new IllegalStateException("The block before this one was not read.")
     in.readInt().asInstanceOf[T]

@@ -161,12 +161,12 @@ final case class Disorder(file: String, record: Long, before: Key, after: Key) {
   override def toString: String = s"$file: record $record has the key $after, after $before"
 }
 
-/** What there is to know of some consecutive records to check them together with their neighbours. */
+/** The facts of consecutive records that checking them together with their neighbours needs. */
 final case class Stretch(split: Split, tally: Tally, first: Option[Key], last: Option[Key], disorder: Option[Disorder])
 
 object Stretch {
 
-  /** Of the records of `split`, which `in` gives. */
+  /** Read the records of `split` from `in`. */
   def read(split: Split, in: InputStream): Stretch = {
     val batch = Record.batch()
     var tally = Tally.Empty

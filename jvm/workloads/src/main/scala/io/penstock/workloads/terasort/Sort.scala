@@ -55,7 +55,7 @@ object Sort extends Application {
     0
   }
 
-  /** What the files hold. */
+  /** The records of the files. */
   private def wholeRecords(files: Seq[FileStatus]): Long = {
     for (file <- files if file.getLen % Record.Bytes != 0)
       throw new UsageError(s"${file.getPath} has ${file.getLen} bytes: not whole records of ${Record.Bytes} bytes.")
@@ -82,7 +82,7 @@ object Sort extends Application {
     Iterator.single(new Gathered(buffer, RecordSort.order(buffer), 0, buffer.count))
   }
 
-  /** What a task hands on are references to its buffer, so it is in use until the task is over. */
+  /** The task's output refers to its buffer, which is therefore in use until the task ends. */
   private def ofThisTask(buffer: RecordBuffer): RecordBuffer = {
     TaskContext.get().addTaskCompletionListener[Unit](_ => buffer.close())
     buffer
@@ -100,7 +100,7 @@ object Sampling {
   private val Places = 64
   private val AtOnce = 16
 
-  /** How many records tell the bounds of so many ranges. */
+  /** The number of sampled records for that many ranges. */
   def size(ranges: Int): Long = math.max(AtLeast.toLong, ranges.toLong * PerRange)
 
   /** `records` records at places evenly spread over all of the data; all of it where it is not more than that. */
@@ -148,7 +148,7 @@ final class KeyRanges(bounds: IndexedSeq[Key]) extends Serializable {
   private val prefixes = bounds.map(_.prefix).toArray
   private val tails = bounds.map(_.tail).toArray
 
-  /** How many bounds have a smaller first two bytes: between one entry and the next is all that is left to search. */
+  /** The number of bounds with smaller first two bytes; a search needs only the bounds between two entries. */
   private val firstBytes: Array[Int] = {
     val below = new Array[Int](Lookup + 1)
     for (prefix <- prefixes) below(leading(prefix) + 1) += 1
@@ -192,7 +192,7 @@ object KeyRanges {
   }
 }
 
-/** What a task sends: for each range of keys that it has records of, the range's number and all of those. */
+/** A task's output: for each range of keys with records, the range's number and those records. */
 object RangeBlocks {
 
   def of(buffer: RecordBuffer, ranges: KeyRanges): Iterator[(Int, RecordBlock)] = {
@@ -251,7 +251,7 @@ final case class Split(
     val open = path.getFileSystem(configuration).openFile(path)
     // To read on to the end of a file of which only a part is wanted would leave the rest of it in the network.
     open.opt(Options.OpenFileOptions.FS_OPTION_OPENFILE_READ_POLICY, if (whole) "sequential" else "random")
-    // What the listing told, as Spark's own scans pass it on: a cache knows by it whether it has this very version.
+    // The listed status, as Spark's own scans pass it on: a cache identifies the version by it.
     if (modifiedMs > 0) open.withFileStatus(new FileStatus(fileBytes, false, 1, fileBytes, modifiedMs, path))
     else open.optLong(Options.OpenFileOptions.FS_OPTION_OPENFILE_LENGTH, fileBytes)
     open.optLong(Options.OpenFileOptions.FS_OPTION_OPENFILE_SPLIT_START, start)

@@ -14,10 +14,10 @@ import org.apache.spark.sql.SparkSession
 import io.penstock.workloads.{Application, Arguments, Manifest, Report, UsageError}
 
 /**
- * TeraGen: the first records of the sort benchmark, in files of the object size, with a manifest that says how many
- * they are and what their check sums come to.
+ * TeraGen: the first records of the sort benchmark, in files of the object size, with a manifest of their number and
+ * checksum.
  *
- * What is at `--location` is replaced. A generation that was cut short leaves no manifest.
+ * Data at `--location` is replaced. An interrupted generation leaves no manifest.
  */
 object TeraGen extends Application {
 
@@ -68,13 +68,13 @@ object TeraGen extends Application {
   }
 }
 
-/** What a manifest says of generated records: as much as a sorted copy of them can be checked against. */
+/** The manifest of generated records, against which a sorted copy of them is checked. */
 @JsonIgnoreProperties(ignoreUnknown = true)
 final case class SortManifest(records: Long, checksum: String)
 
 object SortManifest {
 
-  /** The content of the manifest; `more` is for people and for whoever looks for data of certain properties. */
+  /** The content of the manifest; `more` describes further properties of the data. */
   def describe(tally: Tally, more: Map[String, Any]): Map[String, Any] =
     ListMap[String, Any](
       "records" -> tally.records,
@@ -147,7 +147,7 @@ object RecordGenerator {
 
   private val hexadecimal = "0123456789ABCDEF".getBytes(US_ASCII)
 
-  /** What all records have in common: marks between the parts, and a record number of zero. */
+  /** The bytes that all records share: marks between the parts, and a record number of zero. */
   private val template: Array[Byte] = {
     val record = ByteBuffer.allocate(Record.Bytes)
     record.putShort(Record.KeyBytes, 0x0011)
@@ -172,7 +172,7 @@ final class RandomNumbers(firstRecord: Long) {
   private var high = start.high
   private var low = start.low
 
-  /** Of the current record: the number's upper and lower 64 bits. */
+  /** The upper and lower 64 bits of the current record's number. */
   def upper: Long = high
   def lower: Long = low
 

@@ -78,7 +78,7 @@ object SortVerdict {
   )
 }
 
-/** How many records, and the sum of the CRC-32 of each: the same for the same records in whatever order. */
+/** The number of records and the sum of their CRC-32, which do not depend on the order of records. */
 final case class Tally(records: Long, checksum: Unsigned128) {
   def +(other: Tally): Tally = Tally(records + other.records, checksum + other.checksum)
 }
@@ -86,7 +86,7 @@ final case class Tally(records: Long, checksum: Unsigned128) {
 object Tally {
   val Empty: Tally = Tally(0, Unsigned128.Zero)
 
-  /** Of the whole records in the first `length` bytes. */
+  /** The tally of the whole records in the first `length` bytes. */
   def of(bytes: Array[Byte], length: Int): Tally = {
     val crc = new CRC32
     val count = length / Record.Bytes

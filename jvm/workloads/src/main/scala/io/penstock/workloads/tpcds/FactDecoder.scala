@@ -59,7 +59,7 @@ class FactDecoder(table: Table, schema: StructType, measures: Seq[Measure]) exte
     if (value.getPrecision == as.scale) Decimal(value.getNumber, as.precision, as.scale)
     else Decimal(BigDecimal(value.getNumber, value.getPrecision), as.precision, as.scale)
 
-  /** Where the row class keeps what we need; known once the first row is seen. */
+  /** The fields of the row class, found at the first row. */
   private class Fields(row: TableRow) {
     private val own = row.getClass.getDeclaredFields.toSeq
     val keys: Array[Field] = own.filter(_.getType == classOf[Long]).map(open).toArray

@@ -17,8 +17,8 @@ import io.penstock.workloads.{Application, Arguments, Manifest, UsageError}
  * layout `advised` they are those of one laid out by size, whose tables are in `--from-database`: those for which its
  * history knows a better layout are written in it.
  *
- * What is at `--location` and the tables of the same names in `--database` are replaced. A load that was cut short
- * leaves no `_manifest.json`; running it again starts over.
+ * Data at `--location` and tables of the same names in `--database` are replaced. An interrupted load leaves no
+ * `_manifest.json`; running it again starts over.
  */
 object LoadTables extends Application {
 
@@ -86,7 +86,7 @@ object LoadTables extends Application {
     )
 }
 
-/** What is decided about one table before any of it is generated. */
+/** The plan of one table, made before any of it is generated. */
 case class TablePlan(table: TpcdsTable, fact: Option[FactTable], layout: Layout, chunks: Int) {
 
   def partitionColumn: Option[String] = (fact, layout) match {
@@ -134,7 +134,7 @@ object LoadPlan {
   }
 }
 
-/** What was chosen for each table and what it came to. */
+/** The plan and the result of each table. */
 object LoadReport {
 
   /** For the programs that use the data. */

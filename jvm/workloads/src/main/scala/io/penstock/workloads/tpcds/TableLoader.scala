@@ -9,10 +9,10 @@ import org.apache.spark.sql.{SaveMode, SparkSession}
 import io.penstock.workloads.DataFiles
 
 /**
- * What a table came to. `bytes` and `files` are of its data files alone.
+ * The result of loading a table. `bytes` and `files` are those of its data files alone.
  *
  * @param advised
- *   its layout, where that was advised instead of planned
+ *   its layout where it follows advice instead of the plan
  */
 case class LoadedTable(
     plan: TablePlan,
@@ -24,7 +24,7 @@ case class LoadedTable(
 ) {
   def layout: String = advised.fold(plan.description)(layout => s"as advised: $layout")
 
-  /** As planned; what a table is partitioned by that was advised otherwise, its layout says. */
+  /** The planned column; for a layout by advice, `layout` names it. */
   def partitionColumn: Option[String] = if (advised.isEmpty) plan.partitionColumn else None
 }
 
@@ -47,7 +47,7 @@ class TableLoader(
 
   private val items = TpcdsTable.session(scale).getScaling.getRowCount(Table.ITEM)
 
-  /** What is under the table's location is replaced. */
+  /** Load the table; data at its location is replaced. */
   def load(plan: TablePlan): LoadedTable = {
     val name = plan.table.name
     remove(plan)
@@ -138,11 +138,11 @@ class TableLoader(
 
 object TableLoader {
 
-  /** Where a table or a database is to be, in SQL. */
+  /** The location clause of a table or database in SQL. */
   def at(location: String): String = s"LOCATION '${location.replace("'", "\\'")}'"
 }
 
-/** How long a span of time one partition of a fact table covers. `columnSuffix` names the partition column. */
+/** The span of time that one partition of a fact table covers. `columnSuffix` names the partition column. */
 sealed abstract class Granularity(val name: String, val columnSuffix: String, val partitionsPerYear: Double)
 
 object Granularity {
@@ -174,7 +174,7 @@ object Design {
   val all: Seq[Design] = Seq(BySize, ByDay, ByRange, ByAdvice)
 }
 
-/** Where the rows of a table go. `bytes` is what it is expected to take as Parquet. */
+/** The placement of a table's rows. `bytes` is its expected size as Parquet. */
 sealed trait Layout {
   def bytes: Long
 }
@@ -250,7 +250,7 @@ object Layout {
   private def files(bytes: Double, objectSize: Long): Int = math.max(1, math.round(bytes / objectSize).toInt)
 }
 
-/** How large a table will be, known before it is generated. */
+/** The size of a table, estimated before it is generated. */
 object ExpectedSize {
 
   /** Bytes a row takes as zstd Parquet, measured at scale 1 in the layout that `FactPlacement` gives. */

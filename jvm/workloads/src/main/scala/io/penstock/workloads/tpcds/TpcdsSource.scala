@@ -8,7 +8,7 @@ import io.trino.tpcds.column.{Column, ColumnType}
 import io.trino.tpcds.row.TableRow
 import io.trino.tpcds.{Scaling, Session, Table}
 import org.apache.spark.sql.catalyst.InternalRow
-import org.apache.spark.sql.connector.catalog.{SupportsRead, Table, TableCapability, TableProvider}
+import org.apache.spark.sql.connector.catalog.{SupportsRead, Table => SparkTable, TableCapability, TableProvider}
 import org.apache.spark.sql.connector.expressions.Transform
 import org.apache.spark.sql.connector.read._
 import org.apache.spark.sql.types._
@@ -22,7 +22,7 @@ class TpcdsSource extends TableProvider {
 
   override def inferSchema(options: CaseInsensitiveStringMap): StructType = table(options).schema()
 
-  override def getTable(schema: StructType, parts: Array[Transform], properties: util.Map[String, String]): Table =
+  override def getTable(schema: StructType, parts: Array[Transform], properties: util.Map[String, String]): SparkTable =
     table(new CaseInsensitiveStringMap(properties))
 
   private def table(options: CaseInsensitiveStringMap): GeneratedTable = {
@@ -33,7 +33,7 @@ class TpcdsSource extends TableProvider {
 }
 
 private case class GeneratedTable(table: TpcdsTable, scale: Double, chunks: Int)
-    extends Table
+    extends SparkTable
     with SupportsRead
     with ScanBuilder
     with Scan
@@ -99,7 +99,7 @@ case class TpcdsTable(generator: Table) {
     })
   }
 
-  /** What the generator counts: orders for the tables of sales and returns, rows for the others. */
+  /** The generator's unit: orders for the tables of sales and returns, rows for the others. */
   def generatedRows(scaling: Scaling): Long = scaling.getRowCount(generator)
 }
 
@@ -113,7 +113,7 @@ object TpcdsTable {
 
   def session(scale: Double): Session = Session.getDefaultSession.withScale(scale)
 
-  // Where the generator's names differ from those the queries and Spark's schema use.
+  // The names of the queries and of Spark's schema, by the generator's that differ.
   private val corrected = Map(
     "s_tax_precentage" -> "s_tax_percentage",
     "p_response_targe" -> "p_response_target",

@@ -9,7 +9,6 @@ import scala.util.control.NonFatal
 
 import org.apache.spark.SparkContext
 import org.apache.spark.api.plugin.{DriverPlugin, ExecutorPlugin, PluginContext, SparkPlugin}
-import org.apache.spark.internal.config
 import org.apache.spark.internal.config.UI.UI_FILTERS
 import org.apache.spark.sql.classic.SparkSession
 import org.apache.spark.sql.execution.ui.SQLTab
