@@ -176,18 +176,14 @@ def runs_command(as_json: shared.Json = False) -> None:
         scale = f"{run['scale']:g}" if run["scale"] else ""
         done = "" if run["ended"] else f", {run['repetitions_done']} of {run['repetitions']} done"
         table.add_row(run["run"], run["workload"], run["arm"], scale, run["outcome"] + done)
-    damaged = [run["run"] for run in found if run["outcome"] == records.DAMAGED]
     console = Console()
     # A truncated id cannot be copied.
     console.width = max(console.width, whole_width(table))
     console.print(table)
-    for run_id in damaged:
-        console.print(
-            f"\nThe run.json of {run_id} is damaged: restore it from the lake ({records.LAKE_PREFIX}/{run_id}/run.json) "
-            "or remove the directory",
-            highlight=False,
-            soft_wrap=True,
-        )
+    for run_id in [run["run"] for run in found if run["outcome"] == records.DAMAGED]:
+        copy = f"{records.LAKE_PREFIX}/{run_id}/run.json"
+        text = f"\nThe run.json of {run_id} is damaged: restore it from the lake ({copy}) or remove the directory"
+        console.print(text, highlight=False, soft_wrap=True)
     if left := [run["run"] for run in found if run["outcome"] == "interrupted" and run["repetitions"]]:
         console.print(
             f"\nTo resume the newest interrupted run: penstock lab resume {left[-1]}", highlight=False, soft_wrap=True
