@@ -204,7 +204,7 @@ def _distribution() -> str:
 
 def last_samples(home: Home, workload: str, scale: float | None, kind: str) -> list[Sample]:
     """Return samples of this machine's newest finished run of the workload and scale; empty where there is none."""
-    for described in reversed(records.descriptions(home)):
+    for described in records.descriptions(home, newest_first=True):
         alike = (described.workload, described.scale) == (workload, scale)
         if alike and records.outcome(home, described.id) != records.UNFINISHED:
             return records.find(home, described.id).of_kind(kind)

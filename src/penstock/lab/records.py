@@ -199,13 +199,11 @@ def load_description(home: Home, run_id: str) -> Description:
     return _described(_local_directory(home, run_id))
 
 
-def descriptions(home: Home) -> list[Description]:
-    """Return the descriptions of all runs on this machine, oldest first, without the damaged ones."""
-    found = []
-    for run_id in run_ids(home):
+def descriptions(home: Home, *, newest_first: bool = False) -> Iterator[Description]:
+    """Yield the descriptions of all runs on this machine, by default oldest first, without the damaged ones."""
+    for run_id in sorted(run_ids(home), reverse=newest_first):
         with suppress(StateError, NotFound):  # removed meanwhile
-            found.append(load_description(home, run_id))
-    return found
+            yield load_description(home, run_id)
 
 
 def outcome(home: Home, run_id: str) -> str:

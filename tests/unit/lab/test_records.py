@@ -177,7 +177,7 @@ def test_a_damaged_description_is_listed_as_damaged_and_the_others_as_they_are(h
     Recorder.begin(home, description(second)).add("end", outcome="ok")
     (damaged.directory / "run.json").write_text(content)
     assert [(row["run"], row["outcome"]) for row in list_runs(home)] == [(first, "damaged"), (second, "ok")]
-    assert [described.id for described in records.descriptions(home)] == [second]
+    assert [described.id for described in records.descriptions(home, newest_first=True)] == [second]
     with pytest.raises(StateError, match=r"run\.json is damaged"):
         find(home, first)
 

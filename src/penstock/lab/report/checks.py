@@ -97,7 +97,7 @@ def _when(sample: Sample) -> str:
     return "preparation" if repetition is None else "warm-up" if is_warm_up(sample) else str(repetition)
 
 
-_KEPT = "This report can be generated again from the stored samples at any time."
+_KEPT = "The command measures again. This report follows from the stored samples alone."
 
 
 def reproduction(runs: Sequence[Run], names: Sequence[str] = ()) -> Section:

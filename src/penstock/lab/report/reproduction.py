@@ -178,7 +178,7 @@ def _load(runs: Sequence[Run]) -> list[str]:
     before = [one["load_1m"] for run in here for one in _begins(run) if one.get("load_1m") is not None]
     if not before:
         return ["The load of the machine was not recorded."] if here else []
-    found = [f"Its load average before a repetition, which includes the previous one, was {_range(before)}."]
+    found = [f"The load average before a repetition, which includes the previous one, was {_range(before)}."]
     others = [
         one["other_core_seconds"] / one["elapsed_ms"] * 1000
         for run in here

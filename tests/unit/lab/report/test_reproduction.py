@@ -192,7 +192,7 @@ def test_order_plan_caches_machine_versions_commit_and_load_are_stated() -> None
         "The machine was Xeon, 2 cores, 8.0 GiB, Debian. "
         "The versions were penstock 1.0, spark 4.1.0. "
         "The source was at commit abc. "
-        "Its load average before a repetition, which includes the previous one, was 0.50 to 0.70. "
+        "The load average before a repetition, which includes the previous one, was 0.50 to 0.70. "
         "During a repetition other programs used 0.25 cores."
     )
 
