@@ -222,7 +222,7 @@ def _once(suite: Suite, session: Session, turn: _Turn, plan: MeasurementPlan) ->
         failure = _failure(lambda: suite.repetition(session), session.listener)
         seconds = time.monotonic() - started
     if described.on_this_machine:
-        warning = disturbance_warning(usage.values, described.machine["cores"])
+        warning = disturbance_warning(usage.values, benches.machine()["cores"])
         usage.values["disturbed"] = warning is not None
         if warning:
             session.listener.note(warning)

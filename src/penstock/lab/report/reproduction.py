@@ -121,7 +121,7 @@ def _order(runs: Sequence[Run], names: Sequence[str]) -> str:
     rounds: dict[int, list[tuple[int, str]]] = {}
     for run, name in zip(runs, names, strict=True):
         for one in _begins(run):
-            rounds.setdefault(one["repetition"], []).append((one.get("order", one["at_ms"]), name))
+            rounds.setdefault(one["repetition"], []).append((one.get("order") or one.get("at_ms", 0), name))
     listed = "; ".join(
         f"{f'round {number}' if number > 0 else 'warm-up'} {', '.join(name for _, name in sorted(turns))}"
         for number, turns in sorted(rounds.items())
