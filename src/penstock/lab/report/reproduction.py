@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict
 from typing import Any
 
 import yaml
@@ -11,7 +12,7 @@ import yaml
 from penstock import units
 from penstock.errors import InvalidInput
 from penstock.lab.analysis.samples import is_warm_up, measured_in_turns
-from penstock.lab.experiment import DROP
+from penstock.lab.experiment import DROP, MeasurementPlan
 from penstock.lab.records import Description, Run, Sample
 from penstock.lab.workloads.options import options_given
 from penstock.lab.workloads.registry import WORKLOADS, restore_suite
@@ -48,8 +49,13 @@ def _experiment(arms: Sequence[Description]) -> dict[str, Any]:
         _add(shared, part, common)
         for arm, one in zip(own, values, strict=True):
             _add(arm, part, {key: value for key, value in one.items() if key not in common})
-    plan = {key: arms[0].plan[key] for key in ("repetitions", "warmup", "caches")}
-    return {"workload": arms[0].workload, **plan, **shared, "arms": own}
+    return {"workload": arms[0].workload, **asdict(_measurement_plan(arms[0])), **shared, "arms": own}
+
+
+def _measurement_plan(one: Description) -> MeasurementPlan:
+    """Restore the plan; fields of a newer release are ignored. Raises `KeyError` for a record without one."""
+    known = {name: value for name, value in one.plan.items() if name in MeasurementPlan.__dataclass_fields__}
+    return MeasurementPlan(known.pop("repetitions"), **known)
 
 
 def _has(values: Mapping[str, Any], key: str, value: Any) -> bool:
@@ -132,11 +138,11 @@ def _order(runs: Sequence[Run], names: Sequence[str]) -> str:
 def _plan(one: Description) -> str:
     if not one.plan:
         return "The record has no plan of repetitions."
-    rounds, warmup, caches = (one.plan[key] for key in ("repetitions", "warmup", "caches"))
-    before = f" after {warmup} for warm-up, which no figure includes" if warmup else " without warm-up"
-    dropped = "dropped" if caches == DROP else "left as they were"
+    plan = _measurement_plan(one)
+    before = f" after {plan.warmup} for warm-up, which no figure includes" if plan.warmup else " without warm-up"
+    dropped = "dropped" if plan.caches == DROP else "left as they were"
     return (
-        f"The plan has {units.plural(rounds, 'round')}{before}. "
+        f"The plan has {units.plural(plan.repetitions, 'round')}{before}. "
         f"Penstock's and the operating system's caches were {dropped} before each."
     )
 

@@ -154,6 +154,12 @@ def test_the_recorded_commands_stand_where_a_lab_file_cannot_describe_a_run(chan
     assert reproduction.command([replace(one, **changes)] * 2) == "penstock lab etl --against-plain"
 
 
+def test_what_a_newer_release_added_to_a_plan_is_ignored() -> None:
+    (one,) = described([Arm("Penstock", FileWorkloads().suite("etl", {}), SIZE, "embedded", "etl")])
+    newer = replace(one, plan={**one.plan, "of_tomorrow": 1})
+    assert reproduction.command([newer]) == reproduction.command([one])
+
+
 def rounds(*orders: int, warmup: int = 0, load: float | None = 0.5, other: float = 0.5) -> list[dict[str, Any]]:
     samples: list[dict[str, Any]] = []
     for repetition, order in enumerate(orders, start=1 - warmup):
