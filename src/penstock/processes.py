@@ -497,6 +497,14 @@ def machine_idle_core_seconds() -> float:
     return sum(int(field) for field in first.split()[4:6]) / _TICKS
 
 
+def load_average() -> float | None:
+    """The number of runnable and disk-bound processes of this machine, averaged over a minute; None where unknown."""
+    try:
+        return round(os.getloadavg()[0], 2)
+    except OSError:
+        return None
+
+
 Handler = Callable[[int, FrameType | None], None] | signal.Handlers
 
 

@@ -204,9 +204,8 @@ def _distribution() -> str:
 
 def last_samples(home: Home, workload: str, scale: float | None, kind: str) -> list[Sample]:
     """Return samples of this machine's newest finished run of the workload and scale; empty where there is none."""
-    for run_id in reversed(records.run_ids(home)):
-        if f"-{workload}-" in run_id:
-            run = records.load(home.root / "lab" / run_id)
-            if run.description.scale == scale and run.outcome != "unfinished":
-                return run.of_kind(kind)
+    for described in records.descriptions(home, newest_first=True):
+        alike = (described.workload, described.scale) == (workload, scale)
+        if alike and records.outcome(home, described.id) != records.UNFINISHED:
+            return records.find(home, described.id).of_kind(kind)
     return []

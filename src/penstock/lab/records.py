@@ -3,9 +3,13 @@
 `run.json` describes the workload, its environment and its settings; it is written once, before the first sample, and
 never changed. `samples.jsonl` grows by appends, one JSON object a line, each with its `kind` and `at_ms` (UTC, epoch
 milliseconds). It can be read during the run: readers ignore a last line that a killed process left half-written, and
-the next append truncates it. A run without an `end` sample was interrupted, or is still running: then a process holds
-its `measuring.lock`. An interrupted repetition is done again as another `attempt`; readers skip the samples of earlier
-attempts.
+the next append truncates it. They leave out and count damaged lines, which a failing disk may cause. A run without an
+`end` sample was interrupted, or is still running: then a process holds its `measuring.lock`. An interrupted repetition
+is done again as another `attempt`; readers skip the samples of earlier attempts.
+
+The repetitions record how they were measured: `begin` has the position in the `order` of the experiment's turns and the
+machine's load average `load_1m`; `usage` has `other_core_seconds` and whether other programs `disturbed` it; `resumed`
+has `commit`, `machine` and `versions`.
 
 The local directory is the original; `publish` copies it to the lake, where it outlives the machine.
 """
@@ -14,10 +18,11 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import threading
 import time
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from datetime import datetime, timezone
 from pathlib import Path
@@ -29,8 +34,13 @@ from penstock.lake.model import ObjectStore
 
 Sample = Mapping[str, Any]
 
+UNFINISHED = "unfinished"
 LAKE_PREFIX = "penstock/lab"
 FORMAT = 1
+_SAMPLES = "samples.jsonl"
+_TAIL_BYTES = 1 << 14
+"""Nothing but the short samples of a resumption may follow the end of a run."""
+_REPETITION = re.compile(rb'"kind":\s*"repetition"')
 
 
 @dataclass(frozen=True)
@@ -64,7 +74,14 @@ class Description:
     plan: Mapping[str, Any] = field(default_factory=dict)
     """The planned repetitions and cache policy, which resuming an interrupted run needs."""
     commit: str | None = None
+    backend: str | None = None
+    """The backend of its applications, `local` or `kubernetes`; None in older records. `machine` is the lab's own."""
     format: int = FORMAT
+
+    @property
+    def on_this_machine(self) -> bool:
+        """Whether applications ran on the machine that is described; nodes of Kubernetes are not."""
+        return self.backend != "kubernetes"
 
     @staticmethod
     def from_json(value: Mapping[str, Any]) -> Description:
@@ -79,6 +96,8 @@ class Run:
 
     description: Description
     samples: tuple[Sample, ...]
+    damaged_lines: int = 0
+    """The number of lines that could not be read, whose samples are missing."""
 
     def of_kind(self, kind: str) -> list[Sample]:
         return [sample for sample in self.samples if sample["kind"] == kind]
@@ -86,8 +105,11 @@ class Run:
     @property
     def outcome(self) -> str:
         """`ok`, `failed`, `wrong` (a result was incorrect), or `unfinished`."""
-        ends = self.of_kind("end")
-        return str(ends[-1]["outcome"]) if ends else "unfinished"
+        return _outcome(self.samples)
+
+
+def _outcome(samples: Sequence[Sample]) -> str:
+    return next((str(one["outcome"]) for one in reversed(samples) if one["kind"] == "end"), UNFINISHED)
 
 
 class Recorder:
@@ -130,7 +152,7 @@ class Recorder:
 
     def add(self, kind: str, **values: Any) -> None:
         line = json.dumps({"kind": kind, "at_ms": int(time.time() * 1000), **values}, ensure_ascii=False) + "\n"
-        with self._turn, (self.directory / "samples.jsonl").open("a+b") as file:
+        with self._turn, (self.directory / _SAMPLES).open("a+b") as file:
             _cut_torn_line(file.fileno())
             file.write(line.encode())
             file.flush()
@@ -142,7 +164,7 @@ class Recorder:
     def publish(self, store: ObjectStore) -> str:
         """Copy the samples recorded so far to the lake; returns the key prefix there. May be called again."""
         prefix = f"{LAKE_PREFIX}/{self.description.id}"
-        for name in ("run.json", "samples.jsonl"):
+        for name in ("run.json", _SAMPLES):
             if (self.directory / name).exists():
                 store.put(f"{prefix}/{name}", (self.directory / name).read_bytes())
         return prefix
@@ -164,8 +186,12 @@ def new_run_id(workload: str, arm: str, *, now: datetime | None = None) -> str:
 
 
 def load(directory: Path) -> Run:
-    """Read a run. Raises `NotFound` where there is none, `StateError` where a line of it is damaged."""
-    return Run(_described(directory), _latest(_samples(directory / "samples.jsonl")))
+    """Read a run. Raises `NotFound` where there is none, `StateError` where its description is damaged."""
+    try:
+        content = (directory / _SAMPLES).read_bytes()
+    except FileNotFoundError:
+        content = b""
+    return _run(_described(directory), content)
 
 
 def load_description(home: Home, run_id: str) -> Description:
@@ -173,13 +199,38 @@ def load_description(home: Home, run_id: str) -> Description:
     return _described(_local_directory(home, run_id))
 
 
+def descriptions(home: Home, *, newest_first: bool = False) -> Iterator[Description]:
+    """Yield the descriptions of all runs on this machine, by default oldest first, without the damaged ones."""
+    for run_id in sorted(run_ids(home), reverse=newest_first):
+        with suppress(StateError, NotFound):  # removed meanwhile
+            yield load_description(home, run_id)
+
+
+def outcome(home: Home, run_id: str) -> str:
+    """Return a run's outcome from the end of its samples, without reading the others."""
+    try:
+        with (_local_directory(home, run_id) / _SAMPLES).open("rb") as file:
+            file.seek(max(0, file.seek(0, os.SEEK_END) - _TAIL_BYTES))
+            return _outcome(_parse(file.read())[0])
+    except FileNotFoundError:
+        return UNFINISHED
+
+
 def _described(directory: Path) -> Description:
     try:
-        return Description.from_json(json.loads((directory / "run.json").read_text(encoding="utf-8")))
+        content = (directory / "run.json").read_bytes()
     except FileNotFoundError:
         raise NotFound(f"{directory} holds no run", fix="list the runs: penstock lab runs") from None
-    except ValueError as error:
-        raise StateError(f"{directory / 'run.json'} is damaged", why=str(error), fix="measure again") from error
+    return _parse_description(content, str(directory / "run.json"))
+
+
+def _parse_description(content: bytes, source: str) -> Description:
+    try:
+        return Description.from_json(json.loads(content))
+    except (ValueError, TypeError, AttributeError) as error:
+        raise StateError(
+            f"{source} is damaged", why=str(error), fix="restore it from a copy, or measure again"
+        ) from error
 
 
 def run_ids(home: Home) -> list[str]:
@@ -190,47 +241,63 @@ def run_ids(home: Home) -> list[str]:
 
 def find(home: Home, name: str, store: ObjectStore | None = None) -> Run:
     """Find a run by its id, a unique part of it, `last`, or the path of its directory; if not here, in the lake."""
-    if Path(name).is_dir() and (Path(name) / "run.json").exists():
-        return load(Path(name))
-    known = run_ids(home)
-    matching = (
-        known[-1:] if name == "last" else [run for run in known if run == name] or [r for r in known if name in r]
-    )
-    if len(matching) == 1:
-        return load(_local_directory(home, matching[0]))
-    if len(matching) > 1:
-        raise NotFound(
-            f"{name} fits {len(matching)} runs", why=", ".join(matching[-5:]), fix="give a longer part of the id"
-        )
+    if (directory := _directory(home, name)) is not None:
+        return load(directory)
     if store is not None:
         return _from_lake(store, name)
     raise NotFound(f"There is no run {name}", fix="list the runs: penstock lab runs")
 
 
+def find_description(home: Home, name: str) -> Description:
+    """Find the description of a run on this machine by the same names as `find`."""
+    if (directory := _directory(home, name)) is not None:
+        return _described(directory)
+    raise NotFound(f"There is no run {name}", fix="list the runs: penstock lab runs")
+
+
+def _directory(home: Home, name: str) -> Path | None:
+    if Path(name).is_dir() and (Path(name) / "run.json").exists():
+        return Path(name)
+    known = run_ids(home)
+    matching = (
+        known[-1:] if name == "last" else [run for run in known if run == name] or [r for r in known if name in r]
+    )
+    if len(matching) > 1:
+        raise NotFound(
+            f"{name} fits {len(matching)} runs", why=", ".join(matching[-5:]), fix="give a longer part of the id"
+        )
+    return _local_directory(home, matching[0]) if matching else None
+
+
 def _from_lake(store: ObjectStore, run_id: str) -> Run:
+    prefix = f"{LAKE_PREFIX}/{run_id}"
     try:
-        described = json.loads(store.get(f"{LAKE_PREFIX}/{run_id}/run.json"))
+        described = store.get(f"{prefix}/run.json")
     except NotFound:
         raise NotFound(
             f"There is no run {run_id}, neither here nor in the lake", fix="list the runs: penstock lab runs"
         ) from None
     try:
-        content = store.get(f"{LAKE_PREFIX}/{run_id}/samples.jsonl")
+        content = store.get(f"{prefix}/{_SAMPLES}")
     except NotFound:
         content = b""
-    return Run(Description.from_json(described), _latest(_parse(content, f"{run_id}/samples.jsonl")))
+    return _run(_parse_description(described, f"{prefix}/run.json"), content)
 
 
-def _latest(samples: Iterable[Sample]) -> tuple[Sample, ...]:
+def _run(described: Description, content: bytes) -> Run:
+    samples, damaged = _parse(content)
+    return Run(described, _latest(samples), damaged)
+
+
+def _latest(samples: Sequence[Sample]) -> tuple[Sample, ...]:
     """Remove the samples of attempts that a later attempt at the same repetition superseded."""
-    found = list(samples)
     latest: dict[int, int] = {}
-    for sample in found:
+    for sample in samples:
         if "attempt" in sample:
             repetition = sample["repetition"]
             latest[repetition] = max(sample["attempt"], latest.get(repetition, 0))
     return tuple(
-        sample for sample in found if "attempt" not in sample or sample["attempt"] == latest[sample["repetition"]]
+        sample for sample in samples if "attempt" not in sample or sample["attempt"] == latest[sample["repetition"]]
     )
 
 
@@ -238,22 +305,24 @@ def _local_directory(home: Home, run_id: str) -> Path:
     return home.root / "lab" / run_id
 
 
-def _samples(path: Path) -> Iterator[Sample]:
-    if path.exists():
-        yield from _parse(path.read_bytes(), str(path))
+def _parse(content: bytes) -> tuple[list[Sample], int]:
+    """Return the samples, and the number of damaged lines. Text after the last newline is incomplete, not damaged."""
+    lines = content.split(b"\n")[:-1]
+    found = [sample for line in lines if (sample := _parse_line(line)) is not None]
+    return found, len(lines) - len(found)
 
 
-def _parse(content: bytes, source: str) -> Iterator[Sample]:
-    lines = content.split(b"\n")
-    for number, line in enumerate(lines[:-1], start=1):  # text after the last newline is incomplete
-        try:
-            sample = json.loads(line)
-            sample["kind"]
-        except (ValueError, KeyError, TypeError) as error:
-            raise StateError(
-                f"Line {number} of {source} is not a sample", why=str(error), fix="restore the file, or measure again"
-            ) from error
-        yield sample
+def _parse_line(line: bytes) -> Sample | None:
+    """Return the sample of a line; None where the line is damaged."""
+    try:
+        found = json.loads(line.decode())
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(found, dict) or not isinstance(found.get("kind"), str):
+        return None
+    numbered = "repetition" in found or "attempt" not in found
+    whole = all(isinstance(found.get(name, 1), int) for name in ("repetition", "attempt"))
+    return found if numbered and whole and (found["kind"] != "end" or "outcome" in found) else None
 
 
 def _cut_torn_line(descriptor: int) -> None:
@@ -271,18 +340,27 @@ def _cut_torn_line(descriptor: int) -> None:
         os.ftruncate(descriptor, end)
 
 
+DAMAGED = "damaged"
+"""The outcome, in the list, of a run whose description cannot be read."""
+
+
 def list_runs(home: Home) -> list[dict[str, Any]]:
     """Return a row for each run, oldest first."""
-    return [_row(home, load(home.root / "lab" / run_id)) for run_id in run_ids(home)]
+    return [_row(home, run_id) for run_id in run_ids(home)]
 
 
-def _row(home: Home, run: Run) -> dict[str, Any]:
+def _row(home: Home, run_id: str) -> dict[str, Any]:
     """Return a run's row. A run without an end is `running` while a process measures it, else `interrupted`."""
-    described, plan = run.description, run.description.plan
-    ended = run.outcome != "unfinished"
-    unfinished = "running" if in_progress(home, described.id) else "interrupted"
+    # A run that ends in between is then neither: the lock is released after the end is recorded.
+    unfinished = "running" if in_progress(home, run_id) else "interrupted"
+    try:
+        described, found = load_description(home, run_id), outcome(home, run_id)
+    except StateError:
+        described, found = _unknown(_local_directory(home, run_id)), DAMAGED
+    plan, ended = described.plan, found != UNFINISHED
+    planned = plan["repetitions"] + plan["warmup"] if plan else None
     return {
-        "run": described.id,
+        "run": run_id,
         "workload": described.workload,
         "arm": described.arm,
         "scale": described.scale,
@@ -290,7 +368,22 @@ def _row(home: Home, run: Run) -> dict[str, Any]:
         "experiment": described.experiment,
         "batch": described.batch,
         "ended": ended,
-        "outcome": run.outcome if ended else unfinished,
-        "repetitions": plan["repetitions"] + plan["warmup"] if plan else None,
-        "repetitions_done": len(run.of_kind("repetition")),
+        "outcome": found if ended else unfinished,
+        "repetitions": planned,
+        "repetitions_done": planned or 0 if ended else _repetitions_done(_local_directory(home, run_id) / _SAMPLES),
     }
+
+
+def _unknown(directory: Path) -> Description:
+    """Return the description of a run whose own is damaged. `run.json` is as old as the run."""
+    created = datetime.fromtimestamp((directory / "run.json").stat().st_mtime, timezone.utc)
+    return Description(directory.name, "unknown", "", f"{created:%Y-%m-%d %H:%M:%S} UTC", "")
+
+
+def _repetitions_done(samples: Path) -> int:
+    """Count the repetitions that have ended, parsing only their last samples."""
+    if not samples.exists():
+        return 0
+    with samples.open("rb") as lines:
+        ended = [_parse_line(line) for line in lines if _REPETITION.search(line)]
+    return len({sample.get("repetition") for sample in ended if sample and sample["kind"] == "repetition"})

@@ -36,13 +36,13 @@ from penstock.lab.experiment import (
 )
 from penstock.lab.metering import disturbance_warning, metering
 from penstock.lab.progress import ProgressListener, repetitions_left
-from penstock.lab.records import Description, Recorder, Run, new_run_id
+from penstock.lab.records import UNFINISHED, Description, Recorder, Run, new_run_id
 from penstock.lab.session import Session
 from penstock.lab.workloads.base import Suite
 from penstock.lab.workloads.registry import restore_suite
 from penstock.lake.model import ObjectStore
 from penstock.model import ClusterSize, State
-from penstock.processes import handling_signals, not_ignored
+from penstock.processes import handling_signals, load_average, not_ignored
 from penstock.profiles.base import SCRATCH_DISK
 
 OpenEnvironment = Callable[[str | None], Environment]
@@ -97,22 +97,27 @@ class StartedArm:
 def measure_remaining(begun: Sequence[StartedArm], plan: MeasurementPlan, listener: ProgressListener) -> list[Run]:
     """Measure the remaining repetitions of an experiment, whose runs the caller has claimed."""
     order = Experiment([one.arm for one in begun], plan).order()
-    done = {one.arm.name: _durations(one.recorder.run()) for one in begun}
-    left = [(repetition, arm.name) for repetition, arm in order if repetition not in done[arm.name]]
+    earlier = {one.arm.name: one.recorder.run() for one in begun}
+    done = {name: _durations(run) for name, run in earlier.items()}
+    left = [
+        (_Turn(number, repetition, _attempts(earlier[arm.name], repetition) + 1), arm.name)
+        for number, (repetition, arm) in enumerate(order, start=1)
+        if repetition not in done[arm.name]
+    ]
     with ExitStack() as stack:
         sessions = {one.arm.name: (one.arm, _session(stack, one, listener)) for one in begun}
         names = dict.fromkeys(name for _, name in left)
         unprepared = {name: error for name in names if (error := _prepared(*sessions[name])) is not None}
-        for index, (repetition, name) in enumerate(left):
+        for index, (turn, name) in enumerate(left):
             arm, session = sessions[name]
             if name in unprepared:
-                _end(session.in_repetition(repetition, 1), 0.0, unprepared[name])
+                _end(session.in_repetition(turn.repetition, 1), 0.0, unprepared[name])
                 continue
-            listener.step(_title(arm, repetition, plan, alone=len(begun) == 1))
+            listener.step(_title(arm, turn.repetition, plan, alone=len(begun) == 1))
             if len(order) > 1:
                 estimate = repetitions_left([name for _, name in left[index:]], done)
                 listener.note(_position(len(order) - len(left) + index + 1, len(order), estimate))
-            done[name][repetition] = _once(arm.suite, session, repetition, plan)
+            done[name][turn.repetition] = _once(arm.suite, session, turn, plan)
     return [_conclude(one, listener) for one in begun]
 
 
@@ -151,6 +156,7 @@ def _begin(bench: Environment, arm: Arm, shared: Mapping[str, Any]) -> Recorder:
         profile=(arm.profile or suite.profile) if arm.launcher == launchers.PENSTOCK else None,
         settings={**suite.meaning, **arm.settings},
         launcher=arm.launcher,
+        backend="local" if arm.launcher == launchers.PLAIN else bench.engine.backend.name,
         options=suite.options(),
         **shared,
     )
@@ -176,6 +182,11 @@ def _durations(run: Run) -> dict[int, float]:
     return {sample["repetition"]: sample["elapsed_ms"] / 1000 for sample in run.of_kind("repetition")}
 
 
+def _attempts(run: Run, repetition: int) -> int:
+    attempts = [sample.get("attempt", 0) for sample in run.samples if sample.get("repetition") == repetition]
+    return max(attempts, default=0)
+
+
 def _title(arm: Arm, repetition: int, plan: MeasurementPlan, *, alone: bool) -> str:
     if alone and plan.repetitions + plan.warmup == 1:
         return arm.suite.title
@@ -187,24 +198,37 @@ def _position(number: int, total: int, seconds_left: float | None) -> str:
     return f"{number} of {total}{estimate}"
 
 
-def _once(suite: Suite, session: Session, repetition: int, plan: MeasurementPlan) -> float:
+@dataclass(frozen=True)
+class _Turn:
+    """One repetition of one arm; `number` is its position in the experiment's order, from 1."""
+
+    number: int
+    repetition: int
+    attempt: int
+
+
+def _once(suite: Suite, session: Session, turn: _Turn, plan: MeasurementPlan) -> float:
     """Measure one repetition of one arm; return its seconds."""
-    samples = session.recorder.run().samples
-    attempts = [sample["attempt"] for sample in samples if sample.get("repetition") == repetition]
-    attempt = max(attempts, default=0) + 1
-    session = session.in_repetition(repetition, attempt)
+    session = session.in_repetition(turn.repetition, turn.attempt)
     if failure := _failure(session.remove_earlier_attempts, session.listener):
         _end(session, 0.0, failure)
         return 0.0
     prepare_caches(plan.caches, session.bench.home)
-    session.record("begin")
+    described = session.recorder.description
+    load = {"load_1m": load_average()} if described.on_this_machine else {}
+    session.record("begin", order=turn.number, **load)
     started = time.monotonic()
     with metering(session.bench.home, session.bench.lake, _scratch(session)) as usage:
         failure = _failure(lambda: suite.repetition(session), session.listener)
         seconds = time.monotonic() - started
+    if described.on_this_machine:
+        warning = disturbance_warning(usage.values, benches.machine()["cores"])
+        usage.values["disturbed"] = warning is not None
+        if warning:
+            session.listener.note(warning)
+    else:
+        usage.values.pop("other_core_seconds", None)
     session.record("usage", **usage.values)
-    if warning := disturbance_warning(usage.values, session.recorder.description.machine["cores"]):
-        session.listener.note(warning)
     _end(session, seconds, failure)
     return seconds
 
@@ -239,7 +263,7 @@ def _scratch(session: Session) -> Path | None:
 
 def _conclude(begun: StartedArm, listener: ProgressListener) -> Run:
     run = begun.recorder.run()
-    if run.outcome == "unfinished":
+    if run.outcome == UNFINISHED:
         begun.recorder.add("end", outcome=_outcome(run))
         _publish(begun.recorder, begun.bench.store, listener)
     return begun.recorder.run()
@@ -272,7 +296,7 @@ def resume(home: Home, open_bench: OpenEnvironment, name: str, listener: Progres
             stack.enter_context(Recorder.resume(home, description.id).claimed(home))
         # Read under the claim: a process that just released the runs may have finished them.
         runs = [records.load(home.root / "lab" / description.id) for description in together]
-        if all(run.outcome != "unfinished" for run in runs):
+        if all(run.outcome != UNFINISHED for run in runs):
             raise StateError(
                 f"{runs[0].description.id} was not interrupted",
                 why=f"it ended as “{runs[0].outcome}”",
@@ -284,11 +308,12 @@ def resume(home: Home, open_bench: OpenEnvironment, name: str, listener: Progres
 def interrupted_runs(home: Home) -> list[str]:
     """Return the unfinished runs that no process is measuring, oldest first."""
     return [
-        run_id
-        for run_id in records.run_ids(home)
-        if not records.in_progress(home, run_id)
-        and records.load(home.root / "lab" / run_id).outcome == "unfinished"
-        and records.load_description(home, run_id).plan
+        described.id
+        for described in records.descriptions(home)
+        # In this order: the lock is released after the end is recorded.
+        if described.plan
+        and not records.in_progress(home, described.id)
+        and records.outcome(home, described.id) == UNFINISHED
     ]
 
 
@@ -298,7 +323,7 @@ def _named(home: Home, name: str) -> Description:
         if not found:
             raise StateError("No run on this machine was interrupted", fix="list the runs: penstock lab runs")
         name = found[-1]
-    description = records.find(home, name).description
+    description = records.find_description(home, name)
     if not description.plan:
         raise StateError(
             f"{description.id} cannot be resumed",
@@ -310,10 +335,9 @@ def _named(home: Home, name: str) -> Description:
 
 def related_runs(home: Home, one: Description) -> list[Description]:
     """Return the runs of its batch or experiment, in the order in which they were begun."""
-    everything = [records.load_description(home, run_id) for run_id in records.run_ids(home)]
     together = [
         other
-        for other in everything
+        for other in records.descriptions(home)
         if other.id == one.id
         or (one.batch and other.batch == one.batch)
         or (one.experiment and other.experiment == one.experiment)
@@ -331,7 +355,7 @@ def _experiments(runs: Sequence[Run]) -> list[list[Run]]:
 def _resume_experiment(
     home: Home, open_bench: OpenEnvironment, runs: Sequence[Run], listener: ProgressListener
 ) -> list[Run]:
-    if all(run.outcome != "unfinished" for run in runs):
+    if all(run.outcome != UNFINISHED for run in runs):
         return list(runs)
     plan = MeasurementPlan(**runs[0].description.plan)
     require_caches(plan.caches)
@@ -341,9 +365,11 @@ def _resume_experiment(
         begun.append(
             StartedArm(arm, open_bench(arm.lake).through(arm.gateways), Recorder.resume(home, run.description.id))
         )
-    for one in begun:
+    now = {"commit": benches.commit(), "machine": benches.machine(), "versions": benches.versions()}
+    for one, run in zip(begun, runs, strict=True):
         _end_strays(one.bench, one.recorder.description.id)
-        _note_new_commit(one.recorder, listener)
+        if run.outcome == UNFINISHED:
+            _record_resumption(one.recorder, now, listener)
     return measure_remaining(begun, plan, listener)
 
 
@@ -366,11 +392,23 @@ def _end_strays(bench: Environment, run_id: str) -> None:
         bench.engine.stop(application.id)
 
 
-def _note_new_commit(recorder: Recorder, listener: ProgressListener) -> None:
-    before, now = recorder.description.commit, benches.commit()
-    recorder.add("resumed", commit=now)
-    if before != now:
-        listener.note(f"{recorder.description.id} was begun with commit {before} and is resumed with {now}.")
+def _record_resumption(recorder: Recorder, now: Mapping[str, Any], listener: ProgressListener) -> None:
+    recorder.add("resumed", **now)
+    begun = asdict(recorder.description)
+    for name, value in now.items():
+        if value != begun[name]:
+            before, after = _differing(begun[name], value)
+            note = f"{recorder.description.id} was begun with {name} {before} and is resumed with {after}."
+            listener.note(note)
+
+
+def _differing(before: Any, after: Any) -> tuple[str, str]:
+    """The two values, of mappings only the items that differ."""
+    if not isinstance(before, Mapping) or not isinstance(after, Mapping):
+        return str(before), str(after)
+    names = [name for name in {**before, **after} if before.get(name) != after.get(name)]
+    first, second = (", ".join(f"{name} {found.get(name)}" for name in names) for found in (before, after))
+    return first, second
 
 
 @contextlib.contextmanager

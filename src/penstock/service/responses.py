@@ -392,7 +392,9 @@ class Run(_Response):
     experiment: str | None
     batch: str | None
     ended: bool
-    outcome: str = Field(description="For a run that has not ended: running or interrupted.")
+    outcome: str = Field(
+        description="ok, failed or wrong; running or interrupted before its end; damaged if its description is."
+    )
     repetitions: int | None
     repetitions_done: int
 

@@ -152,6 +152,32 @@ def test_each_repetition_says_what_it_used_of_the_machine(lab: Lab) -> None:
     assert all(sample["machine_core_seconds"] >= 0 and sample["elapsed_ms"] >= 0 for sample in usage)
 
 
+def test_each_repetition_records_its_turn_and_the_load_before_and_during_it(lab: Lab) -> None:
+    runs = lab.measure("ab", MeasurementPlan(repetitions=2, warmup=1))
+    turns = {run.description.arm: [sample["order"] for sample in run.of_kind("begin")] for run in runs}
+    assert turns == {"a": [1, 4, 5], "b": [2, 3, 6]}
+    assert all(sample["load_1m"] >= 0 for run in runs for sample in run.of_kind("begin"))
+    assert all(sample["disturbed"] in (True, False) for run in runs for sample in run.of_kind("usage"))
+    assert {run.description.backend for run in runs} == {"local"}
+
+
+def test_the_load_of_this_machine_is_not_recorded_for_applications_on_kubernetes(lab: Lab) -> None:
+    lab.engine.backend.name = "kubernetes"
+    (run,) = lab.measure("a", MeasurementPlan())
+    (begin,), (usage,) = run.of_kind("begin"), run.of_kind("usage")
+    assert run.description.backend == "kubernetes"
+    assert "load_1m" not in begin
+    assert not {"disturbed", "other_core_seconds"} & usage.keys()
+    assert "machine_core_seconds" in usage
+
+
+def test_a_repetition_beside_other_programs_is_marked_as_disturbed(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(runner, "disturbance_warning", lambda *_: "this time is doubtful")
+    (run,) = lab.measure("a", MeasurementPlan())
+    assert [sample["disturbed"] for sample in run.of_kind("usage")] == [True]
+    assert "this time is doubtful" in lab.listener.notes
+
+
 def test_after_the_first_repetition_it_says_how_long_the_rest_will_take(lab: Lab) -> None:
     lab.measure("ab", MeasurementPlan(repetitions=2))
     first, *others = lab.listener.notes

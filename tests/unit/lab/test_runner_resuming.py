@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 
 from penstock.errors import StateError
-from penstock.lab import environment, records
+from penstock.lab import environment, records, runner
 from penstock.lab.experiment import MeasurementPlan
+from penstock.lab.progress import ProgressListener
 from penstock.lab.records import Run
 from penstock.model import Application, ApplicationSpec, State
 from tests.unit.lab.lab_fakes import NOW
@@ -156,9 +157,61 @@ def test_what_came_to_its_end_is_not_resumed(lab: Lab) -> None:
 
 
 def test_that_it_goes_on_with_another_version_is_said_and_recorded(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(environment, "commit", lambda: "before")
+    def now(commit: str, cores: int, versions: dict[str, str]) -> None:
+        monkeypatch.setattr(environment, "commit", lambda: commit)
+        monkeypatch.setattr(environment, "machine", lambda: {"cores": cores, "system": "Linux"})
+        monkeypatch.setattr(environment, "versions", lambda: versions)
+
+    now("before", 2, {"spark": "4.1.0"})
     interrupt(lab, "a", at=("a", 1), plan=MeasurementPlan())
-    monkeypatch.setattr(environment, "commit", lambda: "after")
+    now("after", 4, {"spark": "4.1.0", "duckdb": "1.4"})
     ((run,),) = lab.resume()
-    assert [sample["commit"] for sample in run.of_kind("resumed")] == ["after"]
-    assert "begun with commit before and is resumed with after" in " ".join(lab.listener.notes)
+    (resumed,) = run.of_kind("resumed")
+    assert (resumed["commit"], resumed["machine"]["cores"]) == ("after", 4)
+    assert resumed["versions"] == {"spark": "4.1.0", "duckdb": "1.4"}
+    assert [note.partition(" was ")[2] for note in lab.listener.notes if "resumed" in note] == [
+        "begun with commit before and is resumed with after.",
+        "begun with machine cores 2 and is resumed with cores 4.",
+        "begun with versions duckdb None and is resumed with duckdb 1.4.",
+    ]
+
+
+def test_a_repetition_done_again_keeps_its_turn(lab: Lab) -> None:
+    interrupt(lab, "ab", at=("b", 2), plan=MeasurementPlan(repetitions=2))
+    ((first, second),) = lab.resume()
+    assert [[sample["order"] for sample in run.of_kind("begin")] for run in (first, second)] == [[1, 4], [2, 3]]
+
+
+def test_a_run_that_ended_before_the_others_were_interrupted_is_not_said_to_be_resumed(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    conclude = runner._conclude
+
+    def killed_at_the_second(begun: runner.StartedArm, listener: ProgressListener) -> Run:
+        if begun.arm.name == "b":
+            raise KeyboardInterrupt
+        return conclude(begun, listener)
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(runner, "_conclude", killed_at_the_second)
+        lab.measure("ab", MeasurementPlan())
+    ((first, second),) = lab.resume()
+    assert [len(run.of_kind("resumed")) for run in (first, second)] == [0, 1]
+
+
+def test_damaged_records_of_others_do_not_keep_a_run_from_being_resumed(lab: Lab) -> None:
+    (other,) = lab.measure("b", MeasurementPlan())
+    (lab.home.root / "lab" / other.description.id / "run.json").write_text("{")
+    interrupt(lab, "a", at=("a", 1), plan=MeasurementPlan())
+    ((run,),) = lab.resume()
+    assert run.outcome == "ok"
+
+
+def test_a_repetition_whose_end_is_damaged_is_measured_again(lab: Lab) -> None:
+    interrupt(lab, "a", at=("a", 2), plan=MeasurementPlan(repetitions=2))
+    (run_id,) = records.run_ids(lab.home)
+    samples = lab.home.root / "lab" / run_id / "samples.jsonl"
+    samples.write_bytes(samples.read_bytes().replace(b'{"kind": "repetition"', b'{"kind": "repetitio\0"'))
+    ((run,),) = lab.resume()
+    assert lab.done == [("a", 1), ("a", 2), ("a", 1), ("a", 2)]
+    assert (run.outcome, run.damaged_lines) == ("ok", 1)

@@ -38,7 +38,7 @@ class Example(Suite):
         str,
         Option("First.", name="first"),
         Option("Second.", name="second"),
-        Computed(lambda a, b: a or b, ("first", "second")),
+        Computed(lambda a, b: a or b, ("first", "second"), lambda label: {"second": label}),
     ] = ""
     directory: Annotated[str, path("Directory.")] = ""
     on: Annotated[bool, Option("On.")] = True

@@ -180,6 +180,10 @@ def runs_command(as_json: shared.Json = False) -> None:
     # A truncated id cannot be copied.
     console.width = max(console.width, whole_width(table))
     console.print(table)
+    for run_id in [run["run"] for run in found if run["outcome"] == records.DAMAGED]:
+        copy = f"{records.LAKE_PREFIX}/{run_id}/run.json"
+        text = f"\nThe run.json of {run_id} is damaged: restore it from the lake ({copy}) or remove the directory"
+        console.print(text, highlight=False, soft_wrap=True)
     if left := [run["run"] for run in found if run["outcome"] == "interrupted" and run["repetitions"]]:
         console.print(
             f"\nTo resume the newest interrupted run: penstock lab resume {left[-1]}", highlight=False, soft_wrap=True

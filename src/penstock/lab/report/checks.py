@@ -9,7 +9,8 @@ from penstock import units
 from penstock.lab.analysis.samples import all_passed, checks, failed_checks, is_warm_up, repetitions
 from penstock.lab.records import Description, Run, Sample
 from penstock.lab.report import render
-from penstock.lab.report.render import Command, Part, Section, Table
+from penstock.lab.report.render import Command, Paragraph, Part, Section, Table
+from penstock.lab.report.reproduction import command, machine_text, sentences, versions_text
 
 _SHOWN = 12
 """The most rows that are not folded: rows beyond it have passed, or were listed among the failed checks."""
@@ -96,33 +97,32 @@ def _when(sample: Sample) -> str:
     return "preparation" if repetition is None else "warm-up" if is_warm_up(sample) else str(repetition)
 
 
-_KEPT = "This report can be generated again from the stored samples at any time."
+_KEPT = "The command measures again. This report follows from the stored samples alone."
 
 
-def reproduction(descriptions: Sequence[Description]) -> Section:
-    commands = dict.fromkeys(description.command for description in descriptions)
-    parts: list[Part] = [Command("\n".join(commands))]
-    parts.append(
-        Table(
-            ("", *[description.arm for description in descriptions])
-            if len(descriptions) > 1
-            else ("property", "value"),
-            [
-                (label, *values)
-                for label in _labels(descriptions)
-                if any(values := [_facts(description).get(label, "") for description in descriptions])
-            ],
+def reproduction(runs: Sequence[Run], names: Sequence[str] = ()) -> Section:
+    """The command that repeats the measurement, and how it was measured. The runs have the names of their arms."""
+    described = [run.description for run in runs]
+    names = names or [one.arm for one in described]
+    rows = [
+        (
+            one.id,
+            render.workload_title(one),
+            name,
+            one.profile or one.launcher,
+            cluster_text(one.size),
+            lake_text(one.lake),
+            one.created_at,
+            run.outcome,
         )
-    )
-    parts.extend(
-        Table(
-            ("setting", "value"),
-            [(key, str(value)) for key, value in sorted(description.settings.items())],
-            folded=f"{units.plural(len(description.settings), 'Spark setting')} of {description.arm}",
-        )
-        for description in descriptions
-        if description.settings
-    )
+        for run, one, name in zip(runs, described, names, strict=True)
+    ]
+    columns = ("run", "workload", "arm", "profile", "cluster", "lake", "measured", "outcome")
+    parts: list[Part] = [
+        Command(command(described)),
+        Paragraph(sentences(runs, names), "How it was measured"),
+        Table(columns, rows, folded=units.plural(len(runs), "run")).filled(),
+    ]
     return Section("Reproduce", _KEPT, parts)
 
 
@@ -139,40 +139,16 @@ def differences(descriptions: Sequence[Description], names: Sequence[str]) -> Se
     return Section("Differences", "Every recorded property in which the arms differ.", [Table(("", *names), rows)])
 
 
-def reproduction_of_many(descriptions: Sequence[Description], outcomes: Sequence[str]) -> Section:
-    """`reproduction` for more runs than a table has columns for: a row each, and the properties of all."""
-    facts: dict[str, list[str]] = {}
-    for description in descriptions:
-        for label, value in _facts(description).items():
-            if label in ("machine", "cluster", "versions", "commit") and value not in facts.setdefault(label, []):
-                facts[label].append(value)
-    runs = [
-        (one.id, render.workload_title(one), one.arm, one.profile or one.launcher, one.created_at, outcome)
-        for one, outcome in zip(descriptions, outcomes, strict=True)
-    ]
-    columns = ("run", "workload", "arm", "profile", "measured", "outcome")
-    return Section(
-        "Reproduce",
-        _KEPT,
-        [
-            Command("\n".join(dict.fromkeys(description.command for description in descriptions))),
-            Table(("property", "value"), [(label, "; ".join(values)) for label, values in facts.items()]),
-            Table(columns, runs, folded=units.plural(len(runs), "run")),
-        ],
-    )
-
-
 def _choices(description: Description) -> dict[str, str]:
-    facts = _facts(description)
-    copied = {
-        label: facts[label]
-        for label in ("cluster", "lake", "profile", "machine", "versions", "commit")
-        if label in facts
-    }
     return {
         "launcher": description.launcher,
         "scale": "" if description.scale is None else units.number(description.scale),
-        **copied,
+        "cluster": cluster_text(description.size),
+        "lake": lake_text(description.lake),
+        "profile": description.profile or "",
+        "machine": machine_text(description.machine),
+        "versions": versions_text(description.versions),
+        "commit": description.commit or "",
         **{f"store, {name}": str(value) for name, value in sorted(_layout(description).items())},
         **{name.replace("_", " "): _value(value) for name, value in sorted(description.options.items())},
         **{key: str(value) for key, value in sorted(description.settings.items())},
@@ -187,34 +163,6 @@ def _layout(description: Description) -> Mapping[str, Any]:
 
 def _value(value: Any) -> str:
     return ", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
-
-
-def _labels(descriptions: Sequence[Description]) -> list[str]:
-    return list(dict.fromkeys(label for description in descriptions for label in _facts(description)))
-
-
-def _facts(description: Description) -> dict[str, str]:
-    machine = description.machine
-    facts = {
-        "run": description.id,
-        "measured": description.created_at,
-        "cluster": cluster_text(description.size),
-        "lake": lake_text(description.lake),
-        "profile": description.profile or "",
-        "machine": ", ".join(
-            part
-            for part in (
-                str(machine.get("processor", "")),
-                f"{machine['cores']} cores" if "cores" in machine else "",
-                units.size(machine["memory_bytes"]) if "memory_bytes" in machine else "",
-                str(machine.get("system", "")),
-            )
-            if part
-        ),
-        "versions": ", ".join(f"{name} {version}" for name, version in sorted(description.versions.items())),
-        "commit": description.commit or "",
-    }
-    return {label: value for label, value in facts.items() if value}
 
 
 def cluster_text(size: Mapping[str, Any]) -> str:

@@ -224,7 +224,7 @@ def document(runs: Sequence[Run]) -> Document:
             *([] if one else _per_part(names[0], arms)),
             *resources.compared(dict(zip(names, runs, strict=True))),
             checks.differences(descriptions, names),
-            checks.reproduction(descriptions),
+            checks.reproduction(runs, names),
         ],
         data={
             "baseline": descriptions[0].id,

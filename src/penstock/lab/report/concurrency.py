@@ -172,7 +172,7 @@ def streams_document(run: Run) -> Document:
     ]
     if manifests := run.of_kind("dataset"):
         sections.append(queries.dataset(manifests[-1]["manifest"]))
-    sections.append(checks.reproduction([run.description]))
+    sections.append(checks.reproduction([run]))
     return Document(
         kicker=f"Penstock lab · {workload_title(run.description)} · {run.description.arm}",
         headline=f"{problems(run, failed)}{_took(run, crowd, slower)}{checked(run)}.",
@@ -279,7 +279,7 @@ def mixed_document(run: Run) -> Document:
     ]
     # The first data set is that of TPC-DS; the clicks after it are a single table.
     sections += [queries.dataset(sample["manifest"]) for sample in run.of_kind("dataset")[:1]]
-    sections.append(checks.reproduction([run.description]))
+    sections.append(checks.reproduction([run]))
     return Document(
         kicker=f"Penstock lab · {workload_title(run.description)} · {run.description.arm}",
         headline=f"{_failed_checks(run)}{problems(run, failed)}{_mixed_took(together, slower)}{checked(run)}.",

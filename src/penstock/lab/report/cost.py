@@ -56,7 +56,7 @@ def document(runs: Sequence[Run], question: PriceOptions) -> Document:
     used = ["amortisation", "compute", "power", *(["storage", "media"] if stores else [])]
     sections.append(scaling.sources(question.prices, *used))
     if runs:
-        sections.append(checks.reproduction([run.description for run in runs]))
+        sections.append(checks.reproduction(runs))
     return Document(
         kicker="Penstock lab · price/performance"
         + (f" · {workload_title(runs[0].description)}" if runs and not _mixed(runs) else ""),

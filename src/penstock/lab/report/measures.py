@@ -340,7 +340,7 @@ def document(run: Run) -> Document:
             *load_sections(run),
             *resources.resource_sections(run),
             *resources.machine_sections(run),
-            checks.reproduction([run.description]),
+            checks.reproduction([run]),
         ],
         data=_data(run, found),
     )

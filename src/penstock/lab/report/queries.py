@@ -40,7 +40,7 @@ def document(run: Run) -> Document:
     ]
     if manifests := run.of_kind("dataset"):
         sections.append(dataset(manifests[-1]["manifest"]))
-    sections.append(checks.reproduction([run.description]))
+    sections.append(checks.reproduction([run]))
     return Document(
         kicker=f"Penstock lab · TPC-DS, scale {units.number(run.description.scale or 0)} · {run.description.arm}",
         headline=_headline(run, medians, verdicts, failed, different),

@@ -65,7 +65,15 @@ class Command:
     text: str
 
 
-Part = Plot | Table | Command
+@dataclass(frozen=True)
+class Paragraph:
+    """Sentences under the line `folded`."""
+
+    text: str
+    folded: str
+
+
+Part = Plot | Table | Command | Paragraph
 
 
 @dataclass(frozen=True)
@@ -169,6 +177,8 @@ def _part(part: Part) -> Iterator[str]:
         yield part.summary
     elif isinstance(part, Command):
         yield from ("```", part.text, "```")
+    elif isinstance(part, Paragraph):
+        yield f"**{part.folded}.** {part.text}"
     else:
         yield _row(part.columns)
         yield _row(["--:" if index in part.numeric else "---" for index in range(len(part.columns))])

@@ -107,7 +107,7 @@ def document(runs: Sequence[Run], prices: Prices | None = None) -> Document:
         sections=[
             *sections(sizing),
             *([sources(prices, "compute", "power", "amortisation")] if prices else []),
-            checks.reproduction([run.description for run in runs]),
+            checks.reproduction(runs),
         ],
         data=data(sizing),
     )

@@ -51,7 +51,7 @@ def document(runs: Sequence[Run]) -> Document:
                 ],
                 brief=True,
             ),
-            checks.reproduction([run.description for run in runs]),
+            checks.reproduction(runs),
         ],
         data={"seconds": arms},
     )

@@ -163,7 +163,7 @@ def document(runs: Sequence[Run], question: StoreOptions | None = None) -> Docum
             *_price_and_performance(found, labels),
             *sections(found, labels),
             scaling.sources(question.prices, "storage", "media"),
-            checks.reproduction_of_many([run.description for run in runs], [run.outcome for run in runs]),
+            checks.reproduction(runs),
         ],
         data=_data(found, labels, question),
     )

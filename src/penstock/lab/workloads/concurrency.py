@@ -21,7 +21,7 @@ from penstock.lab.progress import ProgressListener
 from penstock.lab.session import Session
 from penstock.lab.workloads import tpcds
 from penstock.lab.workloads.base import Suite
-from penstock.lab.workloads.options import Computed, ObjectSize, Option
+from penstock.lab.workloads.options import ObjectSize, Option
 from penstock.lab.workloads.pipelines import Enrichment
 from penstock.lab.workloads.tpcds import DEFAULT_OBJECT, PowerRunResult, Tpcds, TpcdsData, power_run, record_verdicts
 from penstock.model import Capacity, ClusterSize, State
@@ -305,13 +305,13 @@ class Mixed(Suite):
         tuple[str, ...],
         tpcds.QUERIES,
         replace(tpcds.QUERY_SET, help="Query set of the single user: all, io54 or nine."),
-        tpcds.SELECTED,
+        tpcds.selected("queries", "set"),
     ] = _IO54
     users_queries: Annotated[
         tuple[str, ...],
         Option("Queries of the other users, e.g. q3,q7."),
         replace(tpcds.QUERY_SET, name="users-set", help="Query set of the other users: all, io54 or nine."),
-        Computed(tpcds.select_queries, ("users_queries", "users_set")),
+        tpcds.selected("users_queries", "users_set"),
     ] = _IO54
     clicks_per_line: Annotated[int, Option("Clicks for each order line of the enrichment.", least=1)] = 3
     seed: Seed = 1

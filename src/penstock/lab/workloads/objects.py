@@ -70,7 +70,7 @@ class Objects(Suite):
             repeated=True,
             panel=_LOAD,
         ),
-        Computed(_mixes, ("operation", "mix", "stage", "cosbench")),
+        Computed(_mixes, ("operation", "mix", "stage", "cosbench"), lambda mixes: {"stage": list(mixes)}),
     ] = ("get",)
     """The stages, one after another."""
     size: Annotated[str, Option("Size of the objects: 1m, 4k-1m, or u(1,64)KB as in COSBench.", panel=_LOAD)] = "1m"

@@ -31,7 +31,7 @@ class Option:
     parse: Callable[[Any, str], Any] | None = None
     """Convert the given text to the field's value; the second argument names the option in errors."""
     show: Callable[[Any], Any] | None = None
-    """Convert the field's default to the option's default, the inverse of `parse`; `None` if there is none."""
+    """Convert a value of the field to the option's, the inverse of `parse`; `None` for a default that is not shown."""
     default_note: str = ""
     """The description of the default in the help, where it is not a value."""
     least: float | None = None
@@ -53,6 +53,8 @@ class Computed:
 
     compute: Callable[..., Any]
     keys: tuple[str, ...]
+    show: Callable[[Any], Mapping[str, Any]]
+    """Return options, by their keys, from which `compute` makes the value."""
 
 
 @dataclass(frozen=True)
@@ -131,6 +133,21 @@ def suite_of(suite: type[S], given: Mapping[str, Any]) -> S:
     return suite(**fields)
 
 
+def options_given(suite: Suite) -> dict[str, Any]:
+    """The options, by their keys, from which `suite_of` makes this suite, without those that have their default."""
+    defaults = {field.name: field.default for field in dataclasses.fields(suite)}
+    found: dict[str, Any] = {}
+    for name, (options, source) in _declared(type(suite)).items():
+        value, option = getattr(suite, name), options[0]
+        if value == defaults[name]:
+            continue
+        if source is not None:
+            found |= source.show(value)
+        else:
+            found[option.key] = option.option.show(value) if option.option.show else value
+    return found
+
+
 def _declared(suite: type[Suite]) -> dict[str, tuple[list[SuiteOption], Computed | None]]:
     """The options of each field that has some, and how its value follows from them if there are several."""
     hints = get_type_hints(suite, include_extras=True)
@@ -172,17 +189,14 @@ def numbers(help: str, of: str = "", *, least: int = 1, **more: Any) -> Option:
 
 
 def duration(help: str, **more: Any) -> Option:
-    return Option(help, parse=units.require_seconds, show=lambda default: f"{default:g}s", **more)
+    return Option(help, parse=units.require_seconds, show=short_seconds, **more)
 
 
 def path(help: str, **more: Any) -> Option:
     """An option for a file or directory; the field is text, empty if the option is not given."""
-    return Option(help, parse=lambda text, _: str(Path(text).absolute()), show=nothing, kind=Path, **more)
-
-
-def nothing(_: Any) -> None:
-    """The default of an option that has none."""
-    return
+    return Option(
+        help, parse=lambda text, _: str(Path(text).absolute()), show=lambda text: text or None, kind=Path, **more
+    )
 
 
 def parse_numbers(text: str, option: str, of: str, *, least: int = 1) -> tuple[int, ...]:
@@ -217,6 +231,11 @@ def short_count(count: int) -> str:
         if count and count % 10**power == 0:
             return f"{count // 10**power}{letter}"
     return str(count)
+
+
+def short_seconds(seconds: float) -> str:
+    """`90s`, `1500ms`: the text that `units.parse_seconds` reads."""
+    return f"{seconds:.0f}s" if seconds % 1 == 0 else f"{seconds * 1000:.0f}ms"
 
 
 def parse_whole_seconds(text: str, option: str) -> int:

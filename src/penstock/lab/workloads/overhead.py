@@ -37,6 +37,7 @@ from penstock.lab.workloads import base
 from penstock.lab.workloads.base import Suite
 from penstock.lab.workloads.options import Option, numbers, size
 from penstock.model import ClusterSize
+from penstock.processes import load_average
 from penstock.profiles.layers import resolve
 from penstock.profiles.workloads import profile_layers
 from penstock.runtime.jvm import penstock_jars
@@ -240,6 +241,7 @@ def measure_startup(
         total = (repetitions + 1) * len(ARMS)
         for number, (repetition, arm) in enumerate(interleaved(ARMS, repetitions + 1)):
             listener.now(f"{arm}, {number + 1} of {total}")
+            recorders[arm].add("begin", repetition=repetition - 1, order=number + 1, load_1m=load_average())
             _record(recorders[arm], repetition - 1, partial(ways[arm], Path(scratch) / f"out-{number}"))
     for recorder in recorders.values():
         recorder.add("end", outcome="failed" if recorder.run().of_kind("failure") else "ok")

@@ -41,6 +41,10 @@ def _rows(rows: int | None, size_bytes: int | None) -> int:
     return size_bytes // LINE_BYTES if size_bytes is not None else rows or DEFAULT_ROWS
 
 
+def _shown_rows(rows: int) -> dict[str, str]:
+    return {"rows": short_count(rows)}
+
+
 @dataclass(frozen=True)
 class Etl(Suite):
     """A repetition converts all lines to each of the formats and validates the tables."""
@@ -53,7 +57,7 @@ class Etl(Suite):
         int,
         Option("Lines of text, e.g. 1m (the default).", parse=parse_count),
         Option("Approximate size of the text instead, e.g. 1g.", name="size", parse=units.require_size),
-        Computed(_rows, ("rows", "size")),
+        Computed(_rows, ("rows", "size"), _shown_rows),
     ] = DEFAULT_ROWS
     bad_share: Annotated[float, Option("Share of malformed lines, from 0 to 1.")] = 0.001
     """Each millionth counts."""

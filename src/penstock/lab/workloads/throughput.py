@@ -18,12 +18,16 @@ from penstock.lab.conditions import ThrottledGateways, require_http, throttled_g
 from penstock.lab.launchers import JobResult
 from penstock.lab.session import Session
 from penstock.lab.workloads.base import Suite, run_clients
-from penstock.lab.workloads.options import Keep, ObjectSize, Option, nothing, numbers, parse_whole_seconds, size
+from penstock.lab.workloads.options import Keep, ObjectSize, Option, numbers, parse_whole_seconds, short_seconds, size
 from penstock.lake.model import Lake
 from penstock.profiles.s3a import S3A
 from penstock.units import MIB
 
 _DFSIO_MAIN = "io.penstock.workloads.dfsio.Dfsio"
+
+
+def _short_rate(rate: int) -> str | None:
+    return units.short_size(rate) if rate else None
 
 
 FileSize = Annotated[int, size("Size of each file.")]
@@ -123,7 +127,7 @@ class Ingest(Suite):
             "Time of writing, e.g. 60s, 30m or 24h.",
             name="duration",
             parse=parse_whole_seconds,
-            show=lambda default: f"{default}s",
+            show=short_seconds,
         ),
     ] = 60
     writers: Annotated[int, Option("Concurrent writers.", least=1)] = 8
@@ -131,7 +135,7 @@ class Ingest(Suite):
     bytes_per_second: Annotated[
         int,
         Option(
-            "Total bytes per second of all writers, e.g. 100m.", name="rate", parse=units.require_size, show=nothing
+            "Total bytes per second of all writers, e.g. 100m.", name="rate", parse=units.require_size, show=_short_rate
         ),
     ] = 0
     """0: as fast as it goes."""

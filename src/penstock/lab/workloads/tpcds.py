@@ -250,10 +250,19 @@ def _set_of(queries: tuple[str, ...]) -> str:
 
 QUERIES = Option("Queries to run, e.g. q3,q7.")
 QUERY_SET = Option("all (104), io54 (the I/O-intensive ones), or nine.", name="set", show=_set_of)
-SELECTED = Computed(select_queries, ("queries", "set"))
+
+
+def selected(queries: str, chosen_set: str) -> Computed:
+    """Queries by the keys of two options: one lists them, the other names a set."""
+
+    def show(names: tuple[str, ...]) -> dict[str, Any]:
+        return {chosen_set: _set_of(names)} if names in SETS.values() else {queries: list(names)}
+
+    return Computed(select_queries, (queries, chosen_set), show)
+
 
 Scale = Annotated[float, Option("TPC-DS scale factor: about this many GB of raw data.", least=0.001)]
-Queries = Annotated[tuple[str, ...], QUERIES, QUERY_SET, SELECTED]
+Queries = Annotated[tuple[str, ...], QUERIES, QUERY_SET, selected("queries", "set")]
 
 
 def query_texts(jar: Path, names: Sequence[str]) -> dict[str, str]:

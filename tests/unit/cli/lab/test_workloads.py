@@ -145,6 +145,19 @@ def test_runs_tells_the_interrupted_from_the_running(home: Home, capsys: pytest.
     assert (listed[1]["repetitions"], listed[1]["repetitions_done"]) == (4, 2)
 
 
+def test_runs_names_a_damaged_record_and_lists_the_others(home: Home, capsys: pytest.CaptureFixture[str]) -> None:
+    damaged = recorded(home, "20260101-a", repetitions=1, done=2, outcome="ok")
+    recorded(home, "20260102-b", repetitions=1, done=2, outcome="wrong")
+    (damaged.directory / "run.json").write_text("{")
+    run("runs")
+    listed = capsys.readouterr().out
+    assert "wrong" in listed
+    assert (
+        "The run.json of 20260101-a is damaged: restore it from the lake (penstock/lab/20260101-a/run.json)" in listed
+    )
+    assert run("report", "20260101-a") == StateError.exit_code
+
+
 def test_where_nothing_was_interrupted_there_is_nothing_to_resume(
     home: Home, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -298,7 +298,14 @@ function cacheSections({ tiers, applications }) {
   ];
 }
 
-const OUTCOMES = { ok: "finished", failed: "failed", wrong: "failed", running: "running", interrupted: "stopped" };
+const OUTCOMES = {
+  ok: "finished",
+  failed: "failed",
+  wrong: "failed",
+  damaged: "failed",
+  running: "running",
+  interrupted: "stopped",
+};
 
 /** Runs of the lab, each with its report. */
 export async function lab(view, { signal, keys }) {
