@@ -79,6 +79,8 @@ class Run:
 
     description: Description
     samples: tuple[Sample, ...]
+    damaged_lines: int = 0
+    """The number of lines that could not be read, whose samples are missing."""
 
     def of_kind(self, kind: str) -> list[Sample]:
         return [sample for sample in self.samples if sample["kind"] == kind]

@@ -216,6 +216,15 @@ class Measure:
         return {number: statistics.median(costs) for number, costs in sorted(rounds.items())}
 
 
+def measured_in_turns(runs: Sequence[Run]) -> bool:
+    """Return whether the runs were measured in turns, as the arms of one experiment.
+
+    Only then does drift of the machine and its store affect them alike.
+    """
+    experiments = {run.description.experiment for run in runs}
+    return len(experiments) == 1 and None not in experiments
+
+
 def _cost(work: Work, basis: str) -> float:
     if basis == PER_GB:
         return work.seconds / work.bytes * GB

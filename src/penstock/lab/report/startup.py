@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from penstock import units
+from penstock.lab.analysis.doubts import doubts
 from penstock.lab.analysis.samples import start_seconds
-from penstock.lab.analysis.verdicts import ratio, spread
+from penstock.lab.analysis.verdicts import compare_all, spread
 from penstock.lab.records import Run
 from penstock.lab.report import checks
 from penstock.lab.report.plots import base as base_plots
@@ -38,10 +39,11 @@ def document(runs: Sequence[Run]) -> Document:
     text = "; ".join(f"{arm} {units.seconds(found.median)}" for arm, found in spreads.items())
     return Document(
         kicker="Penstock lab · start-up",
-        headline=_headline(list(measured.items())),
-        good=not any(failures.values()),
+        result=_result([run for run in runs if arms[run.description.arm]]),
+        doubts=doubts(runs),
         key_figures=figures,
         sections=[
+            *checks.failures(runs, [run.description.arm for run in runs]),
             Section(
                 "From submission to the first task",
                 "Time from the start of the command to the launch of the first task. The arms took turns.",
@@ -57,14 +59,12 @@ def document(runs: Sequence[Run]) -> Document:
     )
 
 
-def _headline(arms: Sequence[tuple[str, list[float]]]) -> str:
-    if not arms:
+def _result(runs: Sequence[Run]) -> str:
+    if not runs:
         return "No start succeeded."
-    first, own = arms[0]
-    sentence = f"{first[0].upper()}{first[1:]} launches its first task after {units.seconds(spread(own).median)}"
-    others = []
-    for name, seconds in arms[1:]:
-        compared = ratio(name, seconds, own)
-        noise = " (inside the noise)" if compared.verdict == "inside the noise" else ""
-        others.append(f"{name} after {units.seconds(compared.baseline.median)}{noise}")
-    return f"{sentence}; {', '.join(others)}." if others else f"{sentence}."
+    (first, seconds), *others = [
+        (run.description.arm, units.seconds(spread(start_seconds(run)).median)) for run in runs
+    ]
+    verdicts = [found.total.verdict for found in compare_all(runs)] if others else []
+    after = [f"{arm} after {took} ({verdict})" for (arm, took), verdict in zip(others, verdicts, strict=True)]
+    return f"{'; '.join([f'{units.capitalised(first)} launches its first task after {seconds}', ', '.join(after)])}."
