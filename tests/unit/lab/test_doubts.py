@@ -110,7 +110,7 @@ def _disturbed(run: Run) -> list[dict[str, Any]]:
 def test_a_single_run_needs_no_name_and_no_rounds_to_compare() -> None:
     assert doubts([tpcds(rounds=1)]) == ()
     sentence = only([tpcds(failing="q2")]).sentence
-    assert sentence == "1 query failed (q2). No total includes a failed query; the errors are listed below."
+    assert sentence == "1 query failed (q2). No figure includes a failed execution; the errors are listed below."
 
 
 @pytest.mark.parametrize(
@@ -172,6 +172,21 @@ def test_no_answer_of_a_run_without_validation_was_checked() -> None:
     without = replace(run, samples=tuple(one for one in run.samples if one["kind"] != "answer"))
     assert only([without]).sentence.startswith("No answer was checked. ")
     assert "correct" not in report.document([without]).result.replace("no answer is known to be correct", "")
+
+
+@pytest.mark.parametrize(
+    "run",
+    [
+        tpcds(failing="q2"),
+        crowd_runs.streams(failing="q2"),
+        lab_runs.terasort(more=lab_runs.repetition(4, [], error="x"), outcome="failed"),
+    ],
+    ids=lambda run: run.description.workload,
+)
+def test_a_headline_does_not_sound_like_success_where_figures_are_not_valid(run: Run) -> None:
+    headline = report.document([run]).headline
+    assert headline.startswith("Failed ")
+    assert not re.search(r"(?<!not )\b(all|every)\b", headline, re.IGNORECASE)
 
 
 @pytest.mark.parametrize("arms", [2, 3])

@@ -72,6 +72,11 @@ def lead(found: Sequence[Doubt]) -> str:
     return f"{units.capitalised(kinds)}. " if kinds else ""
 
 
+def valid(found: Sequence[Doubt]) -> bool:
+    """Return whether figures are valid, if with cautions; only then may a headline speak of all and every."""
+    return not any(doubt.wrong for doubt in found)
+
+
 @dataclass(frozen=True)
 class _Rule:
     """A kind of doubt about one run. `find` returns its details, which are empty where there is no doubt."""
@@ -233,10 +238,13 @@ def _resumed(run: Run) -> str:
 
 
 _RULES = (
-    _Rule("wrong answer", _wrong_answers, "No time of a wrong answer counts; the rows are listed below.", wrong=True),
+    _Rule("wrong answer", _wrong_answers, "The times are of wrong work; the rows are listed below.", wrong=True),
     _Rule("failed check", _failed_checks, "The results are wrong; the findings are listed below.", wrong=True),
     _Rule(
-        "failed query", _failed_queries, "No total includes a failed query; the errors are listed below.", wrong=True
+        "failed query",
+        _failed_queries,
+        "No figure includes a failed execution; the errors are listed below.",
+        wrong=True,
     ),
     _Rule(
         "failed round", _failed_rounds, "No figure includes a failed round; the reasons are listed below.", wrong=True

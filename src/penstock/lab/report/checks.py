@@ -22,7 +22,12 @@ def failures(runs: Sequence[Run], names: Sequence[str] = ()) -> list[Section]:
     found = (
         ("Wrong answers", "Expected rows are marked -, actual rows +.", ("query", "users", "difference"), _differences),
         ("Failed checks", "", ("repetition", "check", "finding"), _findings),
-        ("Failed queries", "No total includes them.", ("query", "repetitions", "reason"), _query_errors),
+        (
+            "Failed queries",
+            "Failed executions are excluded from every median.",
+            ("query", "repetitions", "reason"),
+            _query_errors,
+        ),
         ("Failures", "Failed repetitions are excluded from every median.", ("repetitions", "reason"), _round_errors),
     )
     sections = []

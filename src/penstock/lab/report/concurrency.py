@@ -6,7 +6,7 @@ import statistics
 from collections.abc import Mapping, Sequence
 
 from penstock import units
-from penstock.lab.analysis.doubts import EQUAL, doubts
+from penstock.lab.analysis.doubts import EQUAL, doubts, valid
 from penstock.lab.analysis.resources import (
     ALONE,
     TOGETHER,
@@ -159,6 +159,7 @@ def streams_document(run: Run) -> Document:
     found = measures_by_name(run)
     single, crowd = found.get("1 user"), found.get(f"{run.description.options['users']} users")
     slower = ratio("elapsed", single.seconds, crowd.seconds) if single and crowd else None
+    doubted = doubts([run])
     sections = [
         *checks.failures([run]),
         *users_sections(run),
@@ -171,19 +172,20 @@ def streams_document(run: Run) -> Document:
     sections.append(checks.reproduction([run.description]))
     return Document(
         kicker=f"Penstock lab · {workload_title(run.description)} · {run.description.arm}",
-        result=f"{_took(run, crowd, slower)}{checked(run)}.",
-        doubts=doubts([run]),
+        result=f"{_took(run, crowd, slower)}{_checked(run, sound=valid(doubted))}.",
+        doubts=doubted,
         key_figures=_key_figures(run, single, crowd, slower),
         sections=sections,
         data=_data(run, single, crowd, slower),
     )
 
 
-def checked(run: Run) -> str:
+def _checked(run: Run, *, sound: bool) -> str:
     verdicts = answer_verdicts(run).values()
     if not verdicts:
         return "; no answer was checked"
-    return "; all answers of all users are correct" if all(verdict == EQUAL for verdict in verdicts) else ""
+    correct = all(verdict == EQUAL for verdict in verdicts) and sound
+    return "; all answers of all users are correct" if correct else ""
 
 
 def _took(run: Run, crowd: Measure | None, slower: Ratio | None) -> str:
@@ -244,6 +246,7 @@ def mixed_document(run: Run) -> Document:
     parts = _parts(run)
     together, alone = _measures(run, TOGETHER), _measures(run, ALONE)
     slower = {name: _ratio(name, alone[name], together[name]) for name in parts if name in alone and name in together}
+    doubted = doubts([run])
     sections = [
         *checks.failures([run]),
         *_every_part(parts, alone, together, slower),
@@ -258,8 +261,8 @@ def mixed_document(run: Run) -> Document:
     sections.append(checks.reproduction([run.description]))
     return Document(
         kicker=f"Penstock lab · {workload_title(run.description)} · {run.description.arm}",
-        result=f"{_mixed_took(together, slower)}{checked(run)}.",
-        doubts=doubts([run]),
+        result=f"{_mixed_took(together, slower)}{_checked(run, sound=valid(doubted))}.",
+        doubts=doubted,
         key_figures=[_key_figure(name, measure, slower.get(name)) for name, measure in together.items()],
         sections=sections,
         data={

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from penstock import units
-from penstock.lab.analysis.doubts import EQUAL, UNCHECKED, doubts
+from penstock.lab.analysis.doubts import EQUAL, UNCHECKED, doubts, valid
 from penstock.lab.analysis.samples import (
     answer_verdicts,
     counted,
@@ -27,6 +27,7 @@ def document(run: Run) -> Document:
     names = sorted(seconds, key=natural_key)
     medians = {name: statistics.median(seconds[name]) for name in names}
     verdicts = answer_verdicts(run)
+    doubted = doubts([run])
     sections = [*checks.failures([run]), *_times(run, medians), _queries(run, seconds, verdicts)]
     sections += comparison.read_sections(run)
     sections += [
@@ -39,8 +40,8 @@ def document(run: Run) -> Document:
     sections.append(checks.reproduction([run.description]))
     return Document(
         kicker=f"Penstock lab · TPC-DS, scale {units.number(run.description.scale or 0)} · {run.description.arm}",
-        result=_result(run, medians, verdicts),
-        doubts=doubts([run]),
+        result=_result(run, medians, verdicts, sound=valid(doubted)),
+        doubts=doubted,
         key_figures=_key_figures(run, medians, verdicts),
         sections=sections,
         data={
@@ -52,20 +53,17 @@ def document(run: Run) -> Document:
     )
 
 
-def _result(run: Run, medians: Mapping[str, float], verdicts: Mapping[str, str]) -> str:
+def _result(run: Run, medians: Mapping[str, float], verdicts: Mapping[str, str], *, sound: bool) -> str:
     if not medians:
         return "No query was measured."
     cores = run.description.size.get("executors", 0) * run.description.size.get("executor", {}).get("cores", 0)
     where = f" on {units.plural(cores, 'core')}" if cores else ""
     queries = units.plural(len(medians), "query", "queries")
-    return _validated(f"{queries} ran in {units.seconds(sum(medians.values()))}{where}", medians, verdicts)
-
-
-def _validated(took: str, medians: Mapping[str, float], verdicts: Mapping[str, str]) -> str:
+    took = f"{queries} ran in {units.seconds(sum(medians.values()))}{where}"
     correct = sum(verdicts.get(name) == EQUAL for name in medians)
     if not correct:
         return f"{took}; no answer is known to be correct."
-    if correct < len(medians):
+    if correct < len(medians) or not sound:
         return f"{took}; {correct} of the answers are known to be correct."
     return f"All {took}, and every answer is correct." if len(medians) > 1 else f"{took}, and its answer is correct."
 

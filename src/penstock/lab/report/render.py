@@ -110,7 +110,7 @@ class Document:
     @property
     def wrong(self) -> bool:
         """True where figures are not valid; a page that is neither wrong nor good has cautions."""
-        return any(doubt.wrong for doubt in self.doubts)
+        return not doubts.valid(self.doubts)
 
 
 def terminal_tables(document: Document) -> list[Table]:
