@@ -110,7 +110,10 @@ def _disturbed(run: Run) -> list[dict[str, Any]]:
 def test_a_single_run_needs_no_name_and_no_rounds_to_compare() -> None:
     assert doubts([tpcds(rounds=1)]) == ()
     sentence = only([tpcds(failing="q2")]).sentence
-    assert sentence == "1 query failed (q2). No figure includes a failed execution; the errors are listed below."
+    assert (
+        sentence
+        == "1 query failed (q2) in 1 round. No figure includes a failed execution; the errors are listed below."
+    )
 
 
 @pytest.mark.parametrize(
@@ -245,6 +248,13 @@ def _stores() -> list[Run]:
     stores = ("HDFS", "Ceph 3x", "Ceph 4+2")
     runs = [store_runs.timed(workload, store, rounds=2) for workload in ("etl", "kmeans") for store in stores]
     return [replace(run, description=replace(run.description, experiment=None)) for run in runs]
+
+
+def test_a_query_that_failed_in_one_round_is_marked_beside_its_time() -> None:
+    sections = {section.title: section for section in report.document([tpcds(failing="q2")]).sections}
+    (table,) = sections["All queries"].parts
+    assert isinstance(table, Table)
+    assert {row[0]: row[-1] for row in table.rows} == {"q1": "✓", "q2": "✗ no space left", "q14a": "✓"}
 
 
 def test_a_failed_query_in_every_round_is_one_row() -> None:

@@ -14,7 +14,6 @@ from penstock.lab.analysis.samples import (
     counted,
     executor_cores,
     failed_checks,
-    failed_queries,
     measured_in_turns,
     natural_key,
     validation_counts,
@@ -123,9 +122,15 @@ def _failed_checks(run: Run) -> str:
 
 
 def _failed_queries(run: Run) -> str:
-    rounds = {sample.get("repetition") for sample in run.of_kind("query") if sample["status"] != "ok"}
-    found = _listed(failed_queries(run), "query failed", "queries failed")
-    return f"{found} in {len(rounds)} rounds" if len(rounds) > 1 else found
+    failed = [sample for sample in run.of_kind("query") if sample["status"] != "ok"]
+    return _queries(failed, "query failed", "queries failed")
+
+
+def _queries(samples: Sequence[Sample], one: str, many: str) -> str:
+    """The queries of the samples, and the number of rounds where it is known."""
+    found = _listed({str(sample["query"]) for sample in samples}, one, many)
+    rounds = {sample["repetition"] for sample in samples if "repetition" in sample}
+    return f"{found} in {units.plural(len(rounds), 'round')}" if rounds else found
 
 
 def _failed_rounds(run: Run) -> str:
@@ -186,14 +191,14 @@ def _unchecked(run: Run) -> str:
         nothing = counted(run, "measure") and not validation_counts(run).total
         return "no result was checked" if nothing else ""
     checked = {(s["query"], s.get("repetition")) for s in run.of_kind("answer") if s["verdict"] != UNCHECKED}
-    missing = {
-        str(sample["query"])
+    missing = [
+        sample
         for sample in executed
         if checked.isdisjoint({(sample["query"], sample.get("repetition")), (sample["query"], None)})
-    }
+    ]
     if missing and not checked:
         return "no answer was checked"
-    return _listed(missing, "answer was not checked", "answers were not checked")
+    return _queries(missing, "answer was not checked", "answers were not checked")
 
 
 def _doubtful_times(run: Run) -> str:

@@ -60,12 +60,16 @@ def _query_errors(run: Run) -> list[tuple[str, ...]]:
     found: dict[tuple[str, str], list[str]] = {}
     for sample in run.of_kind("query"):
         if sample["status"] != "ok":
-            error = (str(sample.get("error") or "").splitlines() or ["failed"])[0][:200]
-            found.setdefault((str(sample["query"]), error), []).append(_when(sample))
+            found.setdefault((str(sample["query"]), first_line(sample)), []).append(_when(sample))
     return [
         (query, ", ".join(dict.fromkeys(rounds)), f"✗ {error}")
         for (query, error), rounds in sorted(found.items(), key=lambda item: natural_key(item[0][0]))
     ]
+
+
+def first_line(failed: Sample) -> str:
+    """The first line of the error of a failed query."""
+    return (str(failed.get("error") or "").splitlines() or ["failed"])[0][:200]
 
 
 def _round_errors(run: Run) -> list[tuple[str, ...]]:

@@ -175,31 +175,29 @@ def _in_order(run: Run, medians: Mapping[str, float]) -> dict[str, float]:
 
 def _queries(run: Run, seconds: Mapping[str, list[float]], verdicts: Mapping[str, str]) -> Section:
     executions: dict[str, Sample] = {}
+    failed: dict[str, Sample] = {}
     for sample in run.of_kind("query"):
-        executions[sample["query"]] = sample
+        (executions if sample["status"] == "ok" else failed)[sample["query"]] = sample
     rows = []
     repeated = any(len(values) > 1 for values in seconds.values())
-    for name in sorted(executions, key=natural_key):
-        sample = executions[name]
+    for name in sorted({**executions, **failed}, key=natural_key):
         row = [name]
         if name in seconds:
             times = spread(seconds[name])
             row.append(f"{times.median:.2f}")
             if repeated:
                 row.append(f"{times.low:.2f}–{times.high:.2f}")
-            row.append(units.count(sample["rows"]))
+            row.append(units.count(executions[name]["rows"]))
         else:
             row += ["", *([""] if repeated else []), ""]
-        row.append(_answer_cell(sample, verdicts.get(name)))
+        row.append(_answer_cell(failed.get(name), verdicts.get(name)))
         rows.append(row)
     columns = ["query", "median, s" if repeated else "seconds", *(["range, s"] if repeated else []), "rows", "answer"]
     return Section("All queries", "", [Table(columns, rows, numeric=frozenset(range(1, len(columns) - 1)))], brief=True)
 
 
-def _answer_cell(sample: Sample, verdict: str | None) -> str:
-    if sample["status"] != "ok":
-        return f"✗ {str(sample.get('error') or 'failed').splitlines()[0][:200]}"
-    return verdict_cell(verdict)
+def _answer_cell(failed: Sample | None, verdict: str | None) -> str:
+    return f"✗ {checks.first_line(failed)}" if failed else verdict_cell(verdict)
 
 
 def verdict_cell(verdict: str | None) -> str:

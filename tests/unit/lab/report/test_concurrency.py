@@ -45,7 +45,7 @@ def test_a_wrong_answer_of_one_user_is_said_first_and_whose_it_is() -> None:
 def test_users_without_a_time_are_reported_as_such() -> None:
     document = report.document([streams(failing="q10")])
     assert document.headline.startswith("Failed query. 3 concurrent users have no time")
-    assert document.doubts[0].sentence.startswith("1 query failed (q10). ")
+    assert document.doubts[0].sentence.startswith("1 query failed (q10) in 1 round. ")
     assert not document.good
 
 
