@@ -52,7 +52,8 @@ def tpcds(
         own.append({"kind": "repetition", "status": "ok", "elapsed_ms": 10_000})
         samples += [{"repetition": number, "attempt": 1, **sample} for sample in own]
     samples += [*more, {"kind": "end", "outcome": "failed" if failing else "ok"}]
-    described = {"experiment": "e", "size": SIZE, "machine": MACHINE, "commit": "0a1b2c3", "plan": {"repetitions": 5}}
+    plan = {"repetitions": 5, "warmup": 0, "caches": "keep"}
+    described = {"experiment": "e", "size": SIZE, "machine": MACHINE, "commit": "0a1b2c3", "plan": plan}
     description = Description(
         id=f"20260101-101500-tpcds-{arm.lower().replace(' ', '-')}-4f2a",
         workload="tpcds",

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from penstock import units
 from penstock.lab.analysis.doubts import doubts
 from penstock.lab.analysis.samples import start_seconds
-from penstock.lab.analysis.verdicts import compare_all, spread
+from penstock.lab.analysis.verdicts import ratio, spread
 from penstock.lab.records import Run
 from penstock.lab.report import checks
 from penstock.lab.report.plots import base as base_plots
@@ -39,7 +39,7 @@ def document(runs: Sequence[Run]) -> Document:
     text = "; ".join(f"{arm} {units.seconds(found.median)}" for arm, found in spreads.items())
     return Document(
         kicker="Penstock lab · start-up",
-        result=_result([run for run in runs if arms[run.description.arm]]),
+        result=_headline(list(measured.items())),
         doubts=doubts(runs),
         key_figures=figures,
         sections=[
@@ -59,12 +59,14 @@ def document(runs: Sequence[Run]) -> Document:
     )
 
 
-def _result(runs: Sequence[Run]) -> str:
-    if not runs:
+def _headline(arms: Sequence[tuple[str, list[float]]]) -> str:
+    if not arms:
         return "No start succeeded."
-    (first, seconds), *others = [
-        (run.description.arm, units.seconds(spread(start_seconds(run)).median)) for run in runs
-    ]
-    verdicts = [found.total.verdict for found in compare_all(runs)] if others else []
-    after = [f"{arm} after {took} ({verdict})" for (arm, took), verdict in zip(others, verdicts, strict=True)]
-    return f"{'; '.join([f'{units.capitalised(first)} launches its first task after {seconds}', ', '.join(after)])}."
+    first, own = arms[0]
+    sentence = f"{first[0].upper()}{first[1:]} launches its first task after {units.seconds(spread(own).median)}"
+    others = []
+    for name, seconds in arms[1:]:
+        compared = ratio(name, seconds, own)
+        noise = " (inside the noise)" if compared.verdict == "inside the noise" else ""
+        others.append(f"{name} after {units.seconds(compared.baseline.median)}{noise}")
+    return f"{sentence}; {', '.join(others)}." if others else f"{sentence}."
