@@ -64,7 +64,14 @@ class Description:
     plan: Mapping[str, Any] = field(default_factory=dict)
     """The planned repetitions and cache policy, which resuming an interrupted run needs."""
     commit: str | None = None
+    backend: str | None = None
+    """The backend of its applications, `local` or `kubernetes`; None in older records. `machine` is the lab's own."""
     format: int = FORMAT
+
+    @property
+    def on_this_machine(self) -> bool:
+        """Whether applications ran on the machine that is described; nodes of Kubernetes are not."""
+        return self.backend != "kubernetes"
 
     @staticmethod
     def from_json(value: Mapping[str, Any]) -> Description:

@@ -159,6 +159,7 @@ def test_the_load_of_the_lab_itself_is_no_busy_machine() -> None:
     assert only([run]).kind == "busy machine"
     prepared = {"kind": "application", "role": "generate", "at_ms": 0}
     assert doubts([replace(run, samples=(prepared, *run.samples))]) == ()
+    assert doubts([tpcds(load=6.5, place=2)]) == (), "another experiment of the command preceded it"
     second_arm = [{**one, "order": 2} if one["kind"] == "begin" else one for one in run.samples]
     assert doubts([replace(run, samples=tuple(second_arm))]) == ()
 
@@ -215,6 +216,13 @@ def test_an_experiment_is_about_the_choices_of_its_arms() -> None:
     clients = [tpcds("ours", profile="tpcds"), tpcds("s3a", profile="tpcds+s3a-tuned", settings={"spark.x": "1"})]
     assert doubts(clients) == ()
     assert kinds(clients, subject="lake") == ["different profiles", "different settings"], "stores are to be alike"
+
+
+def test_the_machine_of_a_lab_whose_applications_ran_on_kubernetes_makes_no_difference() -> None:
+    other = {**MACHINE, "processor": "EPYC"}
+    resumed = {**RESUMED, "machine": other}
+    runs = [tpcds("one", backend="kubernetes"), tpcds("two", backend="kubernetes", machine=other, more=(resumed,))]
+    assert kinds(runs) == ["resumed run"]
 
 
 def test_unknown_properties_of_older_records_are_no_difference() -> None:

@@ -158,6 +158,8 @@ def _damaged_lines(run: Run) -> str:
 
 
 def _changed_machine(run: Run) -> str:
+    if not run.description.on_this_machine:
+        return ""
     return _changed(run, _machine(run.description.machine), lambda sample: _machine(sample.get("machine") or {}))
 
 
@@ -226,15 +228,15 @@ def _is_metered(sample: Sample) -> bool:
 
 
 def _busy_machine(run: Run) -> str:
-    """The load before the first turn: before later ones, and after a preparation, it is the lab's own."""
+    """The load before the first turn of a command: before later ones, and after a preparation, it is the lab's own."""
     first = next((index for index, sample in enumerate(run.samples) if sample["kind"] == "begin"), None)
     if first is None or any(sample["kind"] == "application" for sample in run.samples[:first]):
         return ""
     begin, cores = run.samples[first], run.description.machine.get("cores")
     load = begin.get("load_1m")
-    if begin.get("order", 1) > 1 or load is None or not cores or load < _BUSY_SHARE * cores:
+    if run.description.place or begin.get("order", 1) > 1 or load is None or not cores or load < _BUSY_SHARE * cores:
         return ""
-    return f"a load of {load:.1f} on {units.plural(cores, 'core')} before the first round"
+    return f"a load of {load:.1f} on {units.plural(cores, 'core')} before the first repetition"
 
 
 def _resumed(run: Run) -> str:
@@ -313,7 +315,7 @@ def _differences(group: Sequence[Run], called: Mapping[str, str], subject: str) 
     described = [run.description for run in group]
     turns = measured_in_turns(group)
     found = [
-        ("different machines", _values(group, called, lambda one: _machine(one.machine)), "on one machine"),
+        ("different machines", _values(group, called, _own_machine), "on one machine"),
         ("different versions", _different_values([one.versions for one in described]), "with the same versions"),
         ("changed commit", _values(group, called, lambda one: one.commit or ""), "with one commit"),
     ]
@@ -357,6 +359,10 @@ def _size(described: Description) -> str:
     driver, executor = described.size["driver"], described.size["executor"]
     memory = driver["memory_bytes"] + described.size["executors"] * executor["memory_bytes"]
     return f"{units.plural(executor_cores(described.size), 'core')}, {units.size(memory)}"
+
+
+def _own_machine(described: Description) -> str:
+    return _machine(described.machine) if described.on_this_machine else ""
 
 
 def _machine(machine: Mapping[str, Any]) -> str:
