@@ -15,6 +15,7 @@ from penstock.lab.analysis import cost
 from penstock.lab.records import Run
 from penstock.lab.report import cost as price_report
 from penstock.lab.report import report as make
+from tests.support import doubtful_runs
 from tests.support.browser import Browser, Page
 from tests.unit.lab import lab_runs, store_runs
 from tests.unit.lab.report.test_report import run as tpcds_run
@@ -25,6 +26,7 @@ PAGES: dict[str, Callable[[], list[Run]]] = {
     "queries compared": lambda: [tpcds_run(arm="plain Spark", rounds=3), tpcds_run(rounds=3)],
     "starts": lambda: [starts_run("Penstock", 6), starts_run("plain Spark", 12)],
     "timed work": lambda: [lab_runs.terasort()],
+    "figures in doubt": doubtful_runs.RUNS["failed query"],
     "a wrong result": lambda: [lab_runs.terasort_gone_wrong()],
     "nothing measured": lambda: [lab_runs.run("terasort", [], outcome="unfinished", settings={"spark.x": "1"})],
     "throughput against clients": lambda: [lab_runs.dfsio()],
@@ -147,6 +149,20 @@ def test_a_page_is_dark_where_the_reader_likes_it_dark_and_printed_whole_in_ink_
     dark.until(f"{BEYOND_THE_EDGE}.length === 0")
     assert dark.evaluate(UNSEEN_PLOTS) == []
     assert dark.evaluate("document.querySelectorAll('details:not([open])').length") == 0
+
+
+@pytest.mark.parametrize(("width", "height"), [(1280, 800), (390, 844)])
+def test_every_doubt_is_on_the_first_screen_above_all_figures(
+    browser: Browser, tmp_path: Path, width: int, height: int
+) -> None:
+    for kind, runs in doubtful_runs.RUNS.items():
+        report = tmp_path / f"{kind}.html"
+        report.write_text(make.as_html(runs()), encoding="utf-8")
+        page = browser.open(report, width=width, height=height)
+        end = page.evaluate("document.querySelector('.doubts li:last-child').getBoundingClientRect().bottom")
+        figures = page.evaluate("document.querySelector('.figures').getBoundingClientRect().top")
+        assert end <= min(height, figures), kind
+        page.close()
 
 
 def test_a_table_that_is_wider_than_a_phone_is_scrolled_by_keyboard_too(browser: Browser, tmp_path: Path) -> None:

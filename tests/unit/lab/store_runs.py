@@ -42,7 +42,7 @@ def timed(workload: str, store: str, *, seconds: float | None = None, rounds: in
             usage(store, took),
         ]
         samples += repetition(number, done)
-    return run(workload, samples, arm=store, lake=lake(store), versions={"spark": "4.1.2"})
+    return run(workload, samples, arm=store, lake=lake(store), versions={"spark": "4.1.2"}, experiment=workload)
 
 
 def usage(store: str, seconds: float) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Optional
 import typer
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from penstock import units
 from penstock.cli import options as shared
@@ -41,7 +42,7 @@ _GAP = 2
 
 
 def show(console: Console, runs: Sequence[Run]) -> None:
-    """Print the tables and headline of the runs' report, and the command that writes all of it."""
+    """Print the doubts, tables and headline of the runs' report, and the command that writes all of it."""
     from penstock.lab.report import report
 
     show_document(console, report.document(runs))
@@ -53,6 +54,12 @@ def show_document(console: Console, document: Document) -> None:
     from penstock.lab.report.render import terminal_tables
 
     console.print()
+    for doubt in document.doubts:
+        mark, colour = ("✗", "red") if doubt.wrong else ("⚠", "yellow")
+        kind = units.capitalised(doubt.kind)
+        console.print(Text.assemble((f"{mark} {kind}.", f"bold {colour}"), f" {doubt.sentence}"), soft_wrap=True)
+    if document.doubts:
+        console.print()
     for part in terminal_tables(document):
         everything = list(range(len(part.columns)))
         # A file has no width limit.
@@ -60,7 +67,8 @@ def show_document(console: Console, document: Document) -> None:
         for columns in columns_that_fit(part, page.width):
             page.print(_table(part, columns))
             page.print()
-    console.print(f"[bold {'green' if document.good else 'red'}]{document.headline}[/]", highlight=False)
+    colour = "red" if document.wrong else "green" if document.good else "yellow"
+    console.print(Text(document.headline, style=f"bold {colour}"))
 
 
 def present(runs: Sequence[Run], page: Path | None, make: Callable[[], Document], *, unfit: str) -> None:

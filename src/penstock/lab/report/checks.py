@@ -1,4 +1,4 @@
-"""Sections of every report: failed checks and repetitions, which precede any time, and the commands to reproduce it."""
+"""Sections of every report: failures, which precede any time, and the commands to reproduce it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from penstock import units
-from penstock.lab.analysis.samples import all_passed, checks, failed_checks, is_warm_up, repetitions
+from penstock.lab.analysis.doubts import EQUAL, UNCHECKED
+from penstock.lab.analysis.samples import checks, failed_checks, is_warm_up, natural_key, repetitions
 from penstock.lab.records import Description, Run, Sample
 from penstock.lab.report import render
 from penstock.lab.report.render import Command, Paragraph, Part, Section, Table
@@ -16,47 +17,68 @@ _SHOWN = 12
 """The most rows that are not folded: rows beyond it have passed, or were listed among the failed checks."""
 
 
-def wrong(run: Run) -> list[Section]:
-    found = failed_checks(run)
-    if not found:
-        return []
-    rows = [(_when(sample), str(sample["name"]), f"✗ {sample.get('note') or 'failed'}") for sample in found]
-    return [Section("Failed checks", "", [Table(("repetition", "check", "finding"), rows)], brief=True)]
+def failures(runs: Sequence[Run], names: Sequence[str] = ()) -> list[Section]:
+    """Wrong answers, failed checks, failed queries and failed rounds of the runs, by their names if any."""
+    named = list(zip(names or [""] * len(runs), runs, strict=True))
+    found = (
+        ("Wrong answers", "Expected rows are marked -, actual rows +.", ("query", "users", "difference"), _differences),
+        ("Failed checks", "", ("repetition", "check", "finding"), _findings),
+        (
+            "Failed queries",
+            "Failed executions are excluded from every median.",
+            ("query", "repetitions", "reason"),
+            _query_errors,
+        ),
+        ("Failures", "Failed repetitions are excluded from every median.", ("repetitions", "reason"), _round_errors),
+    )
+    sections = []
+    for title, note, columns, find in found:
+        if rows := [(name, *row) for name, run in named for row in find(run)]:
+            sections.append(Section(title, note, [Table(("run", *columns), rows).filled()], brief=True))
+    return sections
 
 
-def failed_repetitions(run: Run) -> list[Section]:
-    errors = repetitions(run).errors
-    if not errors:
-        return []
-    rows = [(str(repetition), f"✗ {error}") for repetition, error in sorted(errors.items())]
+def _differences(run: Run) -> list[tuple[str, ...]]:
     return [
-        Section(
-            "Failed repetitions",
-            "They are excluded from every median.",
-            [Table(("repetition", "reason"), rows)],
-            brief=True,
+        (
+            sample["query"],
+            units.some(sample.get("whose", ())),
+            "✗ " + "\n".join(sample.get("lines") or [sample.get("note", "")]),
         )
+        for sample in run.of_kind("answer")
+        if sample["verdict"] not in (EQUAL, UNCHECKED)
     ]
 
 
-def failures(runs: Sequence[Run], names: Sequence[str]) -> list[Section]:
-    """The failed repetitions of several runs, grouped by reason."""
-    rows = []
-    for run, name in zip(runs, names, strict=True):
-        errors = repetitions(run).errors
-        for error in dict.fromkeys(errors.values()):
-            which = [str(repetition) for repetition, why in sorted(errors.items()) if why == error]
-            rows.append((name, ", ".join(which), f"✗ {error}"))
-    if not rows:
-        return []
+def _findings(run: Run) -> list[tuple[str, ...]]:
     return [
-        Section(
-            "Failures",
-            "Failed repetitions are excluded from every median.",
-            [Table(("run", "repetitions", "reason"), rows)],
-            brief=True,
-        )
+        (_when(sample), str(sample["name"]), f"✗ {sample.get('note') or 'failed'}") for sample in failed_checks(run)
     ]
+
+
+def _query_errors(run: Run) -> list[tuple[str, ...]]:
+    """A row for each query and reason: the same query may fail in every round, and for every user."""
+    found: dict[tuple[str, str], list[str]] = {}
+    for sample in run.of_kind("query"):
+        if sample["status"] != "ok":
+            found.setdefault((str(sample["query"]), first_line(sample)), []).append(_when(sample))
+    return [
+        (query, ", ".join(dict.fromkeys(rounds)), f"✗ {error}")
+        for (query, error), rounds in sorted(found.items(), key=lambda item: natural_key(item[0][0]))
+    ]
+
+
+def first_line(failed: Sample) -> str:
+    """The first line of the error of a failed query."""
+    return (str(failed.get("error") or "").splitlines() or ["failed"])[0][:200]
+
+
+def _round_errors(run: Run) -> list[tuple[str, ...]]:
+    errors = {**repetitions(run).errors, **{one["repetition"]: one["error"] for one in run.of_kind("failure")}}
+    by_reason: dict[str, list[str]] = {}
+    for repetition, error in sorted(errors.items()):
+        by_reason.setdefault(str(error), []).append(str(repetition))
+    return [(", ".join(which), f"✗ {error}") for error, which in by_reason.items()]
 
 
 def checks_section(run: Run) -> list[Section]:
@@ -74,22 +96,6 @@ def checks_section(run: Run) -> list[Section]:
     folded = units.plural(len(rows), "check") if len(rows) > _SHOWN else ""
     table = Table(("check", "times", "result", "last finding"), rows, numeric=frozenset({1}), folded=folded)
     return [Section("Checks", "", [table])]
-
-
-def warnings(runs: Sequence[Run], names: Sequence[str]) -> str:
-    """A sentence for each run with wrong results or failed repetitions; empty where there is none."""
-    found = []
-    for run, name in zip(runs, names, strict=True):
-        if not all_passed(run):
-            found.append(f"Results of {name} are wrong. ")
-        elif failed := repetitions(run).failed:
-            found.append(f"{units.plural(failed, 'repetition')} of {name} failed. ")
-    return "".join(found)
-
-
-def unfinished(runs: Sequence[Run]) -> str:
-    """A word that precedes the headline while a run is unfinished; empty where all runs have ended."""
-    return "Unfinished. " if any(run.outcome == "unfinished" for run in runs) else ""
 
 
 def _when(sample: Sample) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from penstock import units
+from penstock.lab.analysis.doubts import doubts
 from penstock.lab.analysis.resources import QueryReads, core_seconds, query_reads
 from penstock.lab.analysis.verdicts import FEWEST, Comparison, Ratio, Spread, compare_all
 from penstock.lab.records import Run
@@ -208,17 +209,16 @@ def document(runs: Sequence[Run]) -> Document:
     found = compare_all(runs)
     arms = dict(zip(names[1:], found, strict=True))
     one = found[0] if len(found) == 1 else None
-    warnings = checks.warnings(runs, names)
     subject = f"{names[1]} against {names[0]}" if one else units.plural(len(runs), "arm")
     own = _OWN.get(descriptions[0].workload)
     return Document(
         kicker=f"Penstock lab · {workload_title(descriptions[0])} · {subject}",
-        headline=warnings + (_headline(one, names) if one else _headline_of_arms(names[0], arms)),
-        good=not warnings,
+        result=_headline(one, names) if one else _headline_of_arms(names[0], arms),
+        doubts=doubts(runs, names=names),
         key_figures=_key_figures(one, names) if one else _key_figures_of_arms(names[0], arms),
         sections=[
-            *([*_ratio_section(one, names), _table_section(one, names)] if one else [_overview(names[0], arms)]),
             *checks.failures(runs, names),
+            *([*_ratio_section(one, names), _table_section(one, names)] if one else [_overview(names[0], arms)]),
             *(own(runs, names) if own else []),
             *_reads(runs, names, found),
             *([] if one else _per_part(names[0], arms)),

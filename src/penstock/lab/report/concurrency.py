@@ -6,6 +6,7 @@ import statistics
 from collections.abc import Mapping, Sequence
 
 from penstock import units
+from penstock.lab.analysis.doubts import EQUAL, doubts, valid
 from penstock.lab.analysis.resources import (
     ALONE,
     TOGETHER,
@@ -19,11 +20,8 @@ from penstock.lab.analysis.resources import (
 from penstock.lab.analysis.samples import (
     Measure,
     answer_verdicts,
-    failed_checks,
     failed_queries,
     measures_by_name,
-    natural_key,
-    repetitions,
 )
 from penstock.lab.analysis.verdicts import Ratio, ratio, spread
 from penstock.lab.records import Run
@@ -161,10 +159,9 @@ def streams_document(run: Run) -> Document:
     found = measures_by_name(run)
     single, crowd = found.get("1 user"), found.get(f"{run.description.options['users']} users")
     slower = ratio("elapsed", single.seconds, crowd.seconds) if single and crowd else None
-    failed = sorted(failed_queries(run), key=natural_key)
+    doubted = doubts([run])
     sections = [
-        *differences(run),
-        *checks.failed_repetitions(run),
+        *checks.failures([run]),
         *users_sections(run),
         *timeline(run),
         *resources.resource_sections(run),
@@ -175,36 +172,20 @@ def streams_document(run: Run) -> Document:
     sections.append(checks.reproduction([run]))
     return Document(
         kicker=f"Penstock lab · {workload_title(run.description)} · {run.description.arm}",
-        headline=f"{problems(run, failed)}{_took(run, crowd, slower)}{checked(run)}.",
-        good=run.outcome == "ok",
+        result=f"{_took(run, crowd, slower)}{_checked(run, sound=valid(doubted))}.",
+        doubts=doubted,
         key_figures=_key_figures(run, single, crowd, slower),
         sections=sections,
         data=_data(run, single, crowd, slower),
     )
 
 
-def differences(run: Run) -> list[Section]:
-    wrong = any(verdict != "equal" for verdict in answer_verdicts(run).values())
-    return [queries.differences(run)] if wrong else []
-
-
-def problems(run: Run, failed: list[str]) -> str:
-    """The problem that the headline states before any time; empty where there is none."""
-    verdicts = answer_verdicts(run)
-    if different := sorted((name for name, v in verdicts.items() if v != "equal"), key=natural_key):
-        return f"{units.plural(len(different), 'query has', 'queries have')} a wrong answer: {units.some(different)}. "
-    if failed:
-        return f"{units.plural(len(failed), 'query', 'queries')} failed for at least one user: {units.some(failed)}. "
-    if broken := repetitions(run).failed:
-        return f"{units.plural(broken, 'repetition')} failed. "
-    return "Unfinished. " if run.outcome == "unfinished" else ""
-
-
-def checked(run: Run) -> str:
+def _checked(run: Run, *, sound: bool) -> str:
     verdicts = answer_verdicts(run).values()
     if not verdicts:
         return "; no answer was checked"
-    return "; all answers of all users are correct" if all(verdict == "equal" for verdict in verdicts) else ""
+    correct = all(verdict == EQUAL for verdict in verdicts) and sound
+    return "; all answers of all users are correct" if correct else ""
 
 
 def _took(run: Run, crowd: Measure | None, slower: Ratio | None) -> str:
@@ -265,11 +246,9 @@ def mixed_document(run: Run) -> Document:
     parts = _parts(run)
     together, alone = _measures(run, TOGETHER), _measures(run, ALONE)
     slower = {name: _ratio(name, alone[name], together[name]) for name in parts if name in alone and name in together}
-    failed = sorted(failed_queries(run), key=natural_key)
+    doubted = doubts([run])
     sections = [
-        *differences(run),
-        *checks.wrong(run),
-        *checks.failed_repetitions(run),
+        *checks.failures([run]),
         *_every_part(parts, alone, together, slower),
         *timeline(run),
         *(section for group in parts for section in users_sections(run, group)),
@@ -282,8 +261,8 @@ def mixed_document(run: Run) -> Document:
     sections.append(checks.reproduction([run]))
     return Document(
         kicker=f"Penstock lab · {workload_title(run.description)} · {run.description.arm}",
-        headline=f"{_failed_checks(run)}{problems(run, failed)}{_mixed_took(together, slower)}{checked(run)}.",
-        good=run.outcome == "ok",
+        result=f"{_mixed_took(together, slower)}{_checked(run, sound=valid(doubted))}.",
+        doubts=doubted,
         key_figures=[_key_figure(name, measure, slower.get(name)) for name, measure in together.items()],
         sections=sections,
         data={
@@ -313,11 +292,6 @@ def _measures(run: Run, phase: str) -> dict[str, Measure]:
 
 def _ratio(name: str, alone: Measure, together: Measure) -> Ratio:
     return ratio(name, alone.seconds, together.seconds)
-
-
-def _failed_checks(run: Run) -> str:
-    wrong = list(dict.fromkeys(str(sample["name"]) for sample in failed_checks(run)))
-    return f"{units.plural(len(wrong), 'check')} failed: {units.some(wrong)}. " if wrong else ""
 
 
 def _mixed_took(together: Mapping[str, Measure], slower: Mapping[str, Ratio]) -> str:

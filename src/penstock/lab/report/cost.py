@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from penstock import units
 from penstock.lab.analysis import cost
 from penstock.lab.analysis.cost import TB, CompletedWork, Protection, Relative, RunCost, StoreCost
+from penstock.lab.analysis.doubts import doubts
 from penstock.lab.analysis.verdicts import spread
 from penstock.lab.records import Run
 from penstock.lab.report import checks, comparison, scaling
@@ -46,8 +47,8 @@ def document(runs: Sequence[Run], question: PriceOptions) -> Document:
         for name, run in zip(names, runs, strict=True)
     ]
     stores = _stores(question)
-    warnings = checks.warnings(runs, names)
     sections = [
+        *checks.failures(runs, names),
         *_runs(priced, question),
         *_capacity(priced, question),
         *_scaling(runs, question),
@@ -60,10 +61,8 @@ def document(runs: Sequence[Run], question: PriceOptions) -> Document:
     return Document(
         kicker="Penstock lab · price/performance"
         + (f" · {workload_title(runs[0].description)}" if runs and not _mixed(runs) else ""),
-        headline=warnings
-        + checks.unfinished(runs)
-        + " ".join([*_headline_of_runs(priced, question.prices), *_headline_of_stores(stores, question)]),
-        good=not warnings,
+        result=" ".join([*_headline_of_runs(priced, question.prices), *_headline_of_stores(stores, question)]),
+        doubts=doubts(runs, names=names),
         key_figures=[*_figures_of_runs(priced, question.prices), *_figures_of_stores(stores, question.prices)],
         sections=sections,
         data=_data(priced, stores, question),

@@ -7,12 +7,12 @@ from collections.abc import Sequence
 
 from penstock import units
 from penstock.lab.analysis import samples
+from penstock.lab.analysis.doubts import doubts, valid
 from penstock.lab.analysis.latency import Latency, RateSeries, latencies, rate_series
 from penstock.lab.analysis.resources import core_seconds, core_seconds_per_gb, cores, main_measure, peak_memory, usage
 from penstock.lab.analysis.samples import (
     GB,
     Measure,
-    all_passed,
     counted,
     failed_checks,
     gb_per_core_hour,
@@ -323,16 +323,15 @@ _PROMINENT = 4
 
 def document(run: Run) -> Document:
     found = list(measures_by_name(run).values())
-    ended = repetitions(run)
+    doubted = doubts([run])
     per_gb = {measure.name: core_seconds_per_gb(run, measure) for measure in found}
     return Document(
         kicker=f"Penstock lab · {workload_title(run.description)} · {run.description.arm}",
-        headline=_headline(run, found),
-        good=all_passed(run) and not ended.failed and run.outcome in ("ok", "unfinished"),
+        result=_result(run, found, sound=valid(doubted)),
+        doubts=doubted,
         key_figures=_key_figures(run, found),
         sections=[
-            *checks.wrong(run),
-            *checks.failed_repetitions(run),
+            *checks.failures([run]),
             *work_sections(found, cores(run), per_gb),
             *over_time(rate_series(run)),
             *latency(latencies(run)),
@@ -346,25 +345,16 @@ def document(run: Run) -> Document:
     )
 
 
-def _headline(run: Run, found: list[Measure]) -> str:
+def _result(run: Run, found: list[Measure], *, sound: bool) -> str:
     count = cores(run)
     where = f" on {units.plural(count, 'core')}" if count else ""
     sentence = f"{units.capitalised(workload_title(run.description))}{where}: {_did(found)}"
-    ended = repetitions(run)
-    if wrong := failed_checks(run):
-        names = list(dict.fromkeys(str(sample["name"]) for sample in wrong))
-        return f"{units.plural(len(wrong), 'check')} failed: {units.some(names)}. {sentence}."
-    if ended.failed:
-        total = ended.succeeded + ended.failed
-        return f"{ended.failed} of {units.plural(total, 'repetition')} failed. {sentence}."
-    if run.outcome == "unfinished":
-        return f"Unfinished. {sentence}."
-    if run.outcome != "ok":
-        return f"The run ended as “{run.outcome}”. {sentence}."
-    checked = validation_counts(run).total
-    if not checked:
+    checked = validation_counts(run)
+    if not checked.total:
         return f"{sentence}; nothing was checked."
-    all_of_them = {1: "the check", 2: "both checks"}.get(checked, f"all {units.count(checked)} checks")
+    if checked.passed < checked.total or not sound:
+        return f"{sentence}; {checked.passed} of {checked.total} checks passed."
+    all_of_them = {1: "the check", 2: "both checks"}.get(checked.total, f"all {units.count(checked.total)} checks")
     return f"{sentence}; {all_of_them} passed."
 
 

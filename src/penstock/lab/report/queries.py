@@ -7,13 +7,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from penstock import units
+from penstock.lab.analysis.doubts import EQUAL, UNCHECKED, doubts, valid
 from penstock.lab.analysis.samples import (
     answer_verdicts,
     counted,
     failed_queries,
     natural_key,
     query_seconds,
-    repetitions,
 )
 from penstock.lab.analysis.verdicts import spread
 from penstock.lab.records import Run, Sample
@@ -27,11 +27,8 @@ def document(run: Run) -> Document:
     names = sorted(seconds, key=natural_key)
     medians = {name: statistics.median(seconds[name]) for name in names}
     verdicts = answer_verdicts(run)
-    failed = sorted(failed_queries(run), key=natural_key)
-    different = sorted((name for name, verdict in verdicts.items() if verdict != "equal"), key=natural_key)
-    sections = [*checks.failed_repetitions(run), *_times(run, medians), _queries(run, seconds, verdicts)]
-    if different:
-        sections.insert(0, differences(run))
+    doubted = doubts([run])
+    sections = [*checks.failures([run]), *_times(run, medians), _queries(run, seconds, verdicts)]
     sections += comparison.read_sections(run)
     sections += [
         *reads.cache_sections([run], [run.description.arm]),
@@ -43,43 +40,31 @@ def document(run: Run) -> Document:
     sections.append(checks.reproduction([run]))
     return Document(
         kicker=f"Penstock lab · TPC-DS, scale {units.number(run.description.scale or 0)} · {run.description.arm}",
-        headline=_headline(run, medians, verdicts, failed, different),
-        good=not failed and not different and run.outcome == "ok" and not repetitions(run).failed,
+        result=_result(run, medians, verdicts, sound=valid(doubted)),
+        doubts=doubted,
         key_figures=_key_figures(run, medians, verdicts),
         sections=sections,
         data={
             "total_seconds": sum(medians.values()),
             "queries": {name: seconds[name] for name in names},
             "answers": dict(verdicts),
-            "failed": failed,
+            "failed": sorted(failed_queries(run), key=natural_key),
         },
     )
 
 
-def _headline(
-    run: Run, medians: Mapping[str, float], verdicts: Mapping[str, str], failed: list[str], different: list[str]
-) -> str:
+def _result(run: Run, medians: Mapping[str, float], verdicts: Mapping[str, str], *, sound: bool) -> str:
+    if not medians:
+        return "No query was measured."
     cores = run.description.size.get("executors", 0) * run.description.size.get("executor", {}).get("cores", 0)
     where = f" on {units.plural(cores, 'core')}" if cores else ""
     queries = units.plural(len(medians), "query", "queries")
-    took = f"{queries} ran in {units.seconds(sum(medians.values()))}{where}" if medians else "no query was measured"
-    if different:
-        differ = units.plural(len(different), "answer differs", "answers differ")
-        return f"{differ}: {units.some(different)}. {units.capitalised(took)}."
-    if failed:
-        return f"{units.plural(len(failed), 'query', 'queries')} failed: {units.some(failed)}. The other {took}."
-    if broken := repetitions(run).errors:
-        return f"{units.plural(len(broken), 'repetition')} failed. {units.capitalised(took)}."
-    if run.outcome == "unfinished":
-        return f"Unfinished: so far {took}."
-    return _validated(took, medians, verdicts)
-
-
-def _validated(took: str, medians: Mapping[str, float], verdicts: Mapping[str, str]) -> str:
-    if not verdicts:
-        return f"{took}; no answer was checked."
-    if len(verdicts) < len(medians):
-        return f"{took}; {len(verdicts)} answers were checked, and all of them are correct."
+    took = f"{queries} ran in {units.seconds(sum(medians.values()))}{where}"
+    correct = sum(verdicts.get(name) == EQUAL for name in medians)
+    if not correct:
+        return f"{took}; no answer is known to be correct."
+    if correct < len(medians) or not sound:
+        return f"{took}; {correct} of the answers are known to be correct."
     return f"All {took}, and every answer is correct." if len(medians) > 1 else f"{took}, and its answer is correct."
 
 
@@ -92,7 +77,7 @@ def _key_figures(run: Run, medians: Mapping[str, float], verdicts: Mapping[str, 
         figures.append(KeyFigure("Median query", units.seconds(typical)))
         figures.append(KeyFigure("Longest query", units.seconds(medians[longest]), longest))
     if verdicts:
-        right = sum(verdict == "equal" for verdict in verdicts.values())
+        right = sum(verdict == EQUAL for verdict in verdicts.values())
         figures.append(KeyFigure("Correct answers", f"{right} of {len(verdicts)}", "verified with DuckDB"))
     power = [sample for sample in counted(run, "application") if sample["role"] == "power"]
     if power and power[-1].get("core_seconds"):
@@ -190,58 +175,33 @@ def _in_order(run: Run, medians: Mapping[str, float]) -> dict[str, float]:
 
 def _queries(run: Run, seconds: Mapping[str, list[float]], verdicts: Mapping[str, str]) -> Section:
     executions: dict[str, Sample] = {}
+    failed: dict[str, Sample] = {}
     for sample in run.of_kind("query"):
-        executions[sample["query"]] = sample
+        (executions if sample["status"] == "ok" else failed)[sample["query"]] = sample
     rows = []
     repeated = any(len(values) > 1 for values in seconds.values())
-    for name in sorted(executions, key=natural_key):
-        sample = executions[name]
+    for name in sorted({**executions, **failed}, key=natural_key):
         row = [name]
         if name in seconds:
             times = spread(seconds[name])
             row.append(f"{times.median:.2f}")
             if repeated:
                 row.append(f"{times.low:.2f}–{times.high:.2f}")
-            row.append(units.count(sample["rows"]))
+            row.append(units.count(executions[name]["rows"]))
         else:
             row += ["", *([""] if repeated else []), ""]
-        row.append(_answer_cell(sample, verdicts.get(name)))
+        row.append(_answer_cell(failed.get(name), verdicts.get(name)))
         rows.append(row)
     columns = ["query", "median, s" if repeated else "seconds", *(["range, s"] if repeated else []), "rows", "answer"]
     return Section("All queries", "", [Table(columns, rows, numeric=frozenset(range(1, len(columns) - 1)))], brief=True)
 
 
-def _answer_cell(sample: Sample, verdict: str | None) -> str:
-    if sample["status"] != "ok":
-        return f"✗ {str(sample.get('error') or 'failed').splitlines()[0][:200]}"
-    return verdict_cell(verdict)
+def _answer_cell(failed: Sample | None, verdict: str | None) -> str:
+    return f"✗ {checks.first_line(failed)}" if failed else verdict_cell(verdict)
 
 
 def verdict_cell(verdict: str | None) -> str:
-    return {None: "not checked", "equal": "✓"}.get(verdict, "✗ differs")
-
-
-def differences(run: Run) -> Section:
-    wrong = [sample for sample in run.of_kind("answer") if sample["verdict"] != "equal"]
-    rows = [
-        (
-            sample["query"],
-            units.some(sample.get("whose", ())),
-            "✗ " + "\n".join(sample.get("lines") or [sample.get("note", "")]),
-        )
-        for sample in wrong
-    ]
-    some_user = any(whose for _, whose, _ in rows)
-    table = Table(
-        ("query", "users", "difference") if some_user else ("query", "difference"),
-        rows if some_user else [(query, difference) for query, _, difference in rows],
-    )
-    return Section(
-        "Wrong answers",
-        "Expected rows are marked -, actual rows +.",
-        [table],
-        brief=True,
-    )
+    return {None: "not checked", UNCHECKED: "not checked", EQUAL: "✓"}.get(verdict, "✗ differs")
 
 
 def dataset(manifest: Mapping[str, Any]) -> Section:

@@ -19,6 +19,8 @@ from markupsafe import Markup
 import penstock
 from penstock import units
 from penstock.errors import InvalidInput
+from penstock.lab.analysis import doubts
+from penstock.lab.analysis.doubts import Doubt
 from penstock.lab.analysis.verdicts import Spread
 from penstock.lab.records import Description
 from penstock.lab.workloads import registry
@@ -95,15 +97,28 @@ class KeyFigure:
 
 @dataclass(frozen=True)
 class Document:
-    """`good` is False where an answer was wrong or work failed, which the headline then states first."""
+    """`result` is the sentence of the headline; the kinds of all doubts precede it."""
 
     kicker: str
-    headline: str
-    good: bool
+    result: str
+    doubts: Sequence[Doubt]
     key_figures: Sequence[KeyFigure]
     sections: Sequence[Section]
     data: Mapping[str, Any] = field(default_factory=dict)
     """The numbers of the report, for JSON."""
+
+    @property
+    def headline(self) -> str:
+        return f"{doubts.lead(self.doubts)}{self.result}"
+
+    @property
+    def good(self) -> bool:
+        return not self.doubts
+
+    @property
+    def wrong(self) -> bool:
+        """True where figures are not valid; a page that is neither wrong nor good has cautions."""
+        return not doubts.valid(self.doubts)
 
 
 def terminal_tables(document: Document) -> list[Table]:
@@ -117,6 +132,7 @@ def render_html(document: Document) -> str:
     }
     environment = jinja2.Environment(autoescape=True, trim_blocks=False)
     environment.filters["unbroken"] = _unbroken
+    environment.filters["capitalised"] = units.capitalised
     return environment.from_string(_resource("page.html.j2")).render(
         document=document,
         kind=lambda part: type(part).__name__,
@@ -155,6 +171,12 @@ def _inline_json(value: Mapping[str, Any]) -> Markup:
 
 def render_markdown(document: Document) -> str:
     lines = [f"# {document.headline}", "", document.kicker, ""]
+    if document.doubts:
+        lines += [
+            f"- {'✗' if doubt.wrong else '⚠'} **{units.capitalised(doubt.kind)}.** {doubt.sentence}"
+            for doubt in document.doubts
+        ]
+        lines.append("")
     for figure in document.key_figures:
         detail = f" ({figure.detail})" if figure.detail else ""
         lines.append(f"- {figure.label}: **{figure.value}**{detail}")

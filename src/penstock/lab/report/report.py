@@ -8,6 +8,7 @@ from dataclasses import asdict, replace
 
 from penstock.errors import InvalidInput
 from penstock.lab.analysis import cost
+from penstock.lab.analysis.doubts import doubts
 from penstock.lab.analysis.samples import measures_by_name, repetitions
 from penstock.lab.records import Run
 from penstock.lab.report import checks, comparison, concurrency, measures, queries, render, scaling, startup, stores
@@ -39,7 +40,7 @@ def document(runs: Sequence[Run]) -> Document:
     failed = [run for run in runs if not measures_by_name(run) and repetitions(run).failed]
     if failed:
         done = [run for run in runs if run not in failed]
-        return _without(document(done or runs[:1]), failed if done else runs[1:])
+        return _without(document(done or runs[:1]), failed if done else runs[1:], runs)
     try:
         if len(runs) > 2 and cost.differ_in_size_alone(runs):
             return scaling.document(runs)
@@ -50,15 +51,10 @@ def document(runs: Sequence[Run]) -> Document:
         ) from error
 
 
-def _without(found: Document, failed: Sequence[Run]) -> Document:
-    """Add the failures of the runs that the document leaves out."""
+def _without(found: Document, failed: Sequence[Run], runs: Sequence[Run]) -> Document:
+    """Add the failures of the runs that the document leaves out, and the doubts about all runs."""
     names = [run.description.arm for run in failed]
-    return replace(
-        found,
-        headline=f"{checks.warnings(failed, names)}{found.headline}",
-        good=False,
-        sections=[*checks.failures(failed, names), *found.sections],
-    )
+    return replace(found, doubts=doubts(runs), sections=[*checks.failures(failed, names), *found.sections])
 
 
 def _stores(runs: Sequence[Run]) -> Document:
@@ -95,5 +91,11 @@ def write(found: Document, runs: Sequence[Run], form: str) -> str:
     if form == "md":
         return render.render_markdown(found)
     described = [asdict(run.description) for run in runs]
-    value = {"headline": found.headline, "good": found.good, "runs": described, **found.data}
+    value = {
+        "headline": found.headline,
+        "good": found.good,
+        "doubts": [asdict(doubt) for doubt in found.doubts],
+        "runs": described,
+        **found.data,
+    }
     return json.dumps(value, indent=2, ensure_ascii=False) + "\n"

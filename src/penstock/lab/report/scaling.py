@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from penstock import units
 from penstock.lab.analysis import cost
 from penstock.lab.analysis.cost import CORE_HOURS, Sizing
+from penstock.lab.analysis.doubts import SIZE, doubts
 from penstock.lab.analysis.samples import gb_per_core_hour
 from penstock.lab.analysis.usl import Curve, Fit, Law, NoFit, Size
 from penstock.lab.analysis.verdicts import Interval
@@ -97,14 +98,14 @@ def sources(prices: Prices, *sections: str) -> Section:
 def document(runs: Sequence[Run], prices: Prices | None = None) -> Document:
     """The report of right-sizing. Raises `ValueError` where no repetition succeeded on any size."""
     sizing = cost.sizing(runs, prices)
-    warnings = checks.warnings(runs, [run.description.arm for run in runs])
     name = workload_title(runs[0].description)
     return Document(
         kicker=f"Penstock lab · {name} · right-sizing over {units.plural(len(sizing.curve.measured), 'cluster size')}",
-        headline=f"{warnings}{checks.unfinished(runs)}{headline(name, sizing)}",
-        good=not warnings and all(run.outcome in ("ok", "unfinished") for run in runs),
+        result=headline(name, sizing),
+        doubts=doubts(runs, subject=SIZE),
         key_figures=_key_figures(sizing),
         sections=[
+            *checks.failures(runs, [run.description.arm for run in runs]),
             *sections(sizing),
             *([sources(prices, "compute", "power", "amortisation")] if prices else []),
             checks.reproduction(runs),

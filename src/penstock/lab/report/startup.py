@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from penstock import units
+from penstock.lab.analysis.doubts import doubts
 from penstock.lab.analysis.samples import start_seconds
 from penstock.lab.analysis.verdicts import ratio, spread
 from penstock.lab.records import Run
@@ -38,10 +39,11 @@ def document(runs: Sequence[Run]) -> Document:
     text = "; ".join(f"{arm} {units.seconds(found.median)}" for arm, found in spreads.items())
     return Document(
         kicker="Penstock lab · start-up",
-        headline=_headline(list(measured.items())),
-        good=not any(failures.values()),
+        result=_headline(list(measured.items())),
+        doubts=doubts(runs),
         key_figures=figures,
         sections=[
+            *checks.failures(runs, [run.description.arm for run in runs]),
             Section(
                 "From submission to the first task",
                 "Time from the start of the command to the launch of the first task. The arms took turns.",

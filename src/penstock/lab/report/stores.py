@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from penstock import prices, units
 from penstock.lab.analysis import stores
 from penstock.lab.analysis.cost import Relative
+from penstock.lab.analysis.doubts import LAKE, doubts
 from penstock.lab.analysis.resources import core_seconds, usage
 from penstock.lab.analysis.stores import Cell, Row, Store, StoreChoices, StoreMatrix
 from penstock.lab.analysis.verdicts import spread
@@ -148,17 +149,16 @@ def document(runs: Sequence[Run], question: StoreOptions | None = None) -> Docum
     found = stores.store_matrix(runs, question.chosen)
     labels = row_labels(found)
     names = [f"{workload_title(run.description)} on {run.description.arm}" for run in runs]
-    warnings = checks.warnings(runs, names)
     return Document(
         kicker=f"Penstock lab · stores · {units.plural(len(found.rows), 'workload')} on "
         f"{units.plural(len(found.stores), 'store')}",
-        headline=f"{warnings}{checks.unfinished(runs)}{_headline(found)}",
-        good=not warnings,
+        result=_result(found),
+        doubts=doubts(runs, names=names, comparisons=_compared(found), subject=LAKE),
         key_figures=_key_figures(found),
         sections=[
+            *checks.failures(runs, names),
             _stores(found, question),
             _times(found, labels),
-            *checks.failures(runs, names),
             *_relative(found, labels),
             *_price_and_performance(found, labels),
             *sections(found, labels),
@@ -167,6 +167,13 @@ def document(runs: Sequence[Run], question: StoreOptions | None = None) -> Docum
         ],
         data=_data(found, labels, question),
     )
+
+
+def _compared(found: StoreMatrix) -> list[list[Run]]:
+    """The runs of each workload, the baseline's first."""
+    by_name = [[row.cells[store.name].run for store in found.stores if store.name in row.cells] for row in found.rows]
+    # A workload may have several rows, of which each is a series.
+    return list({tuple(run.description.id for run in runs): runs for runs in by_name}.values())
 
 
 def row_labels(found: StoreMatrix) -> list[str]:
@@ -184,7 +191,7 @@ def row_labels(found: StoreMatrix) -> list[str]:
     return labels
 
 
-def _headline(found: StoreMatrix) -> str:
+def _result(found: StoreMatrix) -> str:
     over = units.plural(len(found.rows), "workload")
     parts = [sentence for store in found.stores[1:] if (sentence := _against(found, store))]
     if not parts:

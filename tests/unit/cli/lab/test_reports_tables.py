@@ -20,7 +20,7 @@ WIDE = Table(
 
 def shown(*, width: int, terminal: bool) -> list[str]:
     console = Console(file=io.StringIO(), width=width, force_terminal=terminal, color_system=None)
-    show_document(console, Document("", "Done.", True, [], [Section("", parts=[WIDE], brief=True)]))
+    show_document(console, Document("", "Done.", (), [], [Section("", parts=[WIDE], brief=True)]))
     return console.file.getvalue().splitlines()  # type: ignore[attr-defined]
 
 

@@ -144,7 +144,8 @@ def test_a_law_that_misses_says_so() -> None:
 def test_failed_work_and_wrong_results_come_first() -> None:
     wrong = {"kind": "check", "name": "order", "right": False, "repetition": 1, "attempt": 1}
     page = report.document([*curve_of(Law(90, 10, 0.3), (1, 2, 4)), run(8, [20.0], more=[wrong], outcome="wrong")])
-    assert page.headline.startswith("Results of 8 cores are wrong.")
+    assert page.headline.startswith("Failed check, ")
+    assert page.doubts[0].sentence.startswith("8 cores: 1 check failed (order). ")
     assert not page.good
 
 
@@ -183,7 +184,7 @@ def test_what_happened_at_once_or_elsewhere_is_not_added_up() -> None:
 
 def test_a_curve_that_is_still_being_measured_says_so() -> None:
     *done, last = curve_of(Law(90, 10, 0.3), (1, 2, 4))
-    assert report.document([*done, Run(last.description, last.samples[:-1])]).headline.startswith("Unfinished. ")
+    assert report.document([*done, Run(last.description, last.samples[:-1])]).headline.startswith("Unfinished, ")
 
 
 def test_users_at_once_pay_for_a_cluster_each() -> None:

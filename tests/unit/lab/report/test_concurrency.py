@@ -36,14 +36,16 @@ def test_queries_are_in_the_order_people_count() -> None:
 def test_a_wrong_answer_of_one_user_is_said_first_and_whose_it_is() -> None:
     run = streams(wrong="q2")
     document = report.document([run])
-    assert document.headline.startswith("1 query has a wrong answer: q2. ")
+    assert document.headline.startswith("Wrong answer. 3 concurrent users took")
+    assert document.doubts[0].sentence.startswith("1 answer is wrong (q2). ")
     assert not document.good
     assert "user 2" in report.as_markdown([run])
 
 
 def test_users_without_a_time_are_reported_as_such() -> None:
     document = report.document([streams(failing="q10")])
-    assert document.headline.startswith("1 query failed for at least one user: q10. 3 concurrent users have no time")
+    assert document.headline.startswith("Failed query. 3 concurrent users have no time")
+    assert document.doubts[0].sentence.startswith("1 query failed (q10) in 1 round. ")
     assert not document.good
 
 

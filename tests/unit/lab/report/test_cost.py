@@ -37,8 +37,8 @@ def asked(*, capacity_tb: float | None = None) -> PriceOptions:
 def test_the_cheapest_run_is_named_first() -> None:
     runs = [named("HDFS", run(4, [100.0, 101.0])), named("Ceph", run(4, [137.0, 138.0]))]
     document = report.document(runs, asked())
-    assert document.headline.startswith("TeraSort costs least with HDFS: USD 0.000")
-    assert document.headline.endswith("with Ceph it costs 1.37× as much.")
+    assert document.result.startswith("TeraSort costs least with HDFS: USD 0.000")
+    assert document.result.endswith("with Ceph it costs 1.37× as much.")
 
 
 def test_gb_per_core_and_hour_of_a_run() -> None:
@@ -64,7 +64,7 @@ def test_runs_of_different_work_are_listed_but_not_set_against_each_other() -> N
     other = run(4, [10.0])
     other = Run(replace(other.description, workload="etl"), other.samples)
     document = report.document([run(4, [100.0]), other], asked())
-    assert document.headline.startswith("A run costs from USD 0.00")
+    assert document.result.startswith("A run costs from USD 0.00")
     assert [row[0].partition(",")[2] for row in table(document, "Cost of the runs").rows] == [" 4 cores", " 4 cores"]
     assert all(section.title != "Time and raw capacity" for section in document.sections)
 
@@ -112,7 +112,8 @@ def test_a_run_without_a_cluster_or_a_completed_repetition_has_no_price() -> Non
 def test_wrong_results_come_before_any_price() -> None:
     wrong = {"kind": "check", "name": "order", "right": False, "repetition": 1, "attempt": 1}
     document = report.document([run(4, [90.0], more=[wrong], outcome="wrong")], asked())
-    assert document.headline.startswith("Results of 4 cores are wrong.")
+    assert document.headline.startswith("Failed check. TeraSort costs ")
+    assert document.doubts[0].sentence.startswith("1 check failed (order). ")
     assert not document.good
 
 

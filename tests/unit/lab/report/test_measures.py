@@ -50,21 +50,27 @@ def test_work_against_clients_is_summarised_by_its_best_rate() -> None:
 
 def test_unchecked_work_is_reported_as_such() -> None:
     run = lab_runs.run("sorting", repetition(1, [measure("sort", 1)]))
-    assert report.document([run]).headline == "Sorting: sort 1.00 s; nothing was checked."
+    assert report.document([run]).headline == "Unchecked answer. Sorting: sort 1.00 s; nothing was checked."
 
 
 def test_a_wrong_check_comes_first_and_a_failed_repetition_next() -> None:
     document = report.document([lab_runs.terasort_gone_wrong()])
-    assert document.headline.startswith("1 check failed: order.")
+    assert document.headline.startswith("Failed check, failed round. TeraSort on 2 cores: ")
+    assert document.headline.endswith("; 8 of 9 checks passed.")
+    assert [doubt.sentence.partition(". The")[0] for doubt in document.doubts] == [
+        "1 check failed (order)",
+        "1 of 4 rounds failed (no. 4). No figure includes a failed round; the reasons are listed below.",
+    ]
     assert not document.good
-    assert titles(document)[:2] == ["Failed checks", "Failed repetitions"]
+    assert titles(document)[:2] == ["Failed checks", "Failures"]
     assert table(document, "All measures")[1]["times"] == "3", "the fourth failed"
 
 
 def test_a_failed_repetition_is_said_first_where_nothing_was_wrong() -> None:
     run = lab_runs.terasort(more=repetition(4, [measure("sort", 1000)], error="no space left"), outcome="failed")
     document = report.document([run])
-    assert document.headline.startswith("1 of 4 repetitions failed.")
+    assert document.headline.startswith("Failed round. ")
+    assert document.doubts[0].sentence.startswith("1 of 4 rounds failed (no. 4). ")
     assert not document.good
     assert "1000" not in report.as_markdown([run])
 
@@ -157,19 +163,19 @@ def test_a_run_cut_short_anywhere_has_a_report_in_every_form(name: str) -> None:
 
 def test_two_arms_are_compared_measure_by_measure() -> None:
     document = report.document([lab_runs.terasort(seconds=20, arm="plain Spark"), lab_runs.terasort(seconds=10)])
-    assert document.headline.startswith("Penstock took 0.5× the time of plain Spark over 3 measures")
+    assert document.result.startswith("Penstock took 0.5× the time of plain Spark over 3 measures")
     assert [row["measure"] for row in table(document, "All measures")] == ["total", "generate", "sort", "validate"]
 
 
 def test_loads_are_compared_by_what_was_done_in_the_time() -> None:
     document = report.document([lab_runs.objects(arm="one"), lab_runs.objects(arm="two", faster=2.0)])
-    assert document.headline.startswith("Two took 0.503× the time of one in the geometric mean over 3 measures.")
+    assert document.result.startswith("Two took 0.503× the time of one in the geometric mean over 3 measures.")
 
 
 def test_many_arms_are_set_against_the_first() -> None:
     arms = [lab_runs.dfsio(arm=arm, faster=by) for arm, by in (("S3A", 1), ("cache", 1.5), ("again", 1), ("far", 0.5))]
     document = report.document(arms)
-    assert document.headline == "Cache is the fastest of 4 arms: 0.667× the time of S3A; again is within the noise."
+    assert document.result == "Cache is the fastest of 4 arms: 0.667× the time of S3A; again is within the noise."
     assert [(row["arm"], row["verdict"]) for row in table(document, "Arms")] == [
         ("S3A", "baseline"),
         ("cache", "faster"),
@@ -194,7 +200,7 @@ def test_the_page_of_any_number_of_arms_has_failures_left_out_measures_and_cache
 
 def test_a_baseline_that_nothing_beats_is_said_to_be_the_fastest() -> None:
     arms = [lab_runs.dfsio(arm=arm, faster=by) for arm, by in (("S3A", 1), ("far", 0.5), ("farther", 0.3))]
-    assert report.document(arms).headline == "S3A is the fastest of 3 arms."
+    assert report.document(arms).result == "S3A is the fastest of 3 arms."
 
 
 def test_an_arm_that_is_faster_is_said_to_be_even_if_another_s_noise_hides_a_lower_median() -> None:
@@ -203,7 +209,7 @@ def test_an_arm_that_is_faster_is_said_to_be_even_if_another_s_noise_hides_a_low
         lab_runs.terasort(arm="magic", seconds=13, stumble=3),
         lab_runs.terasort(arm="cache", seconds=15),
     ]
-    assert report.document(arms).headline == "Cache is faster than renaming: 0.75× its time; magic is within the noise."
+    assert report.document(arms).result == "Cache is faster than renaming: 0.75× its time; magic is within the noise."
 
 
 def test_what_was_different_about_the_arms_is_listed_and_nothing_else() -> None:
@@ -215,5 +221,6 @@ def test_what_was_different_about_the_arms_is_listed_and_nothing_else() -> None:
 def test_an_arm_with_a_wrong_result_puts_the_comparison_in_doubt() -> None:
     wrong = lab_runs.terasort(arm="quick", seconds=1, more=[check("order", False)], outcome="wrong")
     document = report.document([lab_runs.terasort(arm="right"), wrong])
-    assert document.headline.startswith("Results of quick are wrong.")
+    assert document.headline.startswith("Failed check, ")
+    assert document.doubts[0].sentence.startswith("quick: 1 check failed (order). ")
     assert not document.good

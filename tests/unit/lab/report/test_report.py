@@ -67,7 +67,8 @@ def test_the_headline_says_that_all_is_right() -> None:
 def test_a_wrong_answer_is_the_first_thing_said() -> None:
     wrong = {"kind": "answer", "query": "q2", "verdict": "different", "note": "", "lines": ["- 1", "+ 2"]}
     document = report.document([run(more=[wrong], outcome="wrong")])
-    assert document.headline.startswith("1 answer differ")
+    assert document.headline.startswith("Wrong answer. 3 queries ran in ")
+    assert document.doubts[0].sentence.startswith("1 answer is wrong (q2). ")
     assert not document.good
     assert document.sections[0].title == "Wrong answers"
 
@@ -75,7 +76,8 @@ def test_a_wrong_answer_is_the_first_thing_said() -> None:
 def test_a_failed_query_is_never_an_average() -> None:
     failed = {"kind": "query", "query": "q3", "iteration": 1, "started_ms": 0, "elapsed_ms": 9e9, "rows": 0}
     document = report.document([run(more=[{**failed, "status": "failed", "error": "boom"}], outcome="failed")])
-    assert document.headline.startswith("1 query failed: q3")
+    assert document.headline.startswith("Failed query. ")
+    assert document.doubts[0].sentence.startswith("1 query failed (q3). ")
     assert document.data["total_seconds"] < 10
 
 
@@ -83,9 +85,9 @@ def test_a_repetition_that_could_not_run_is_said_first() -> None:
     description = run().description
     broken = {"kind": "repetition", "at_ms": 0, "repetition": 1, "status": "failed", "error": "the driver was killed"}
     document = report.document([Run(description, (broken, {"kind": "end", "at_ms": 0, "outcome": "failed"}))])
-    assert document.headline == "1 repetition failed. No query was measured."
+    assert document.headline == "Failed round. No query was measured."
     assert not document.good
-    assert document.sections[0].title == "Failed repetitions"
+    assert document.sections[0].title == "Failures"
 
 
 def test_the_page_loads_nothing_from_elsewhere() -> None:
@@ -106,11 +108,9 @@ def test_the_same_samples_make_the_same_page() -> None:
 
 def test_a_comparison_says_how_much_and_whether_it_is_noise() -> None:
     plain, ours = run(arm="plain Spark", seconds=4, rounds=3), run(seconds=2, rounds=3)
-    assert report.document([plain, ours]).headline.startswith(
-        "Penstock took 0.5× the time of plain Spark over 3 queries"
-    )
+    assert report.document([plain, ours]).result.startswith("Penstock took 0.5× the time of plain Spark over 3 queries")
     same = report.document([plain, run(arm="other", seconds=4, rounds=3)])
-    assert same.headline.startswith("No difference beyond the noise")
+    assert same.result.startswith("No difference beyond the noise")
 
 
 def test_markdown_and_json_say_the_same() -> None:
@@ -140,8 +140,8 @@ def starts_run(arm: str, seconds: float) -> Run:
 
 
 def test_starts_are_compared_by_their_medians() -> None:
-    headline = report.document([starts_run("Penstock", 6), starts_run("plain Spark", 12)]).headline
-    assert headline == "Penstock launches its first task after 6.00 s; plain Spark after 12.0 s."
+    result = report.document([starts_run("Penstock", 6), starts_run("plain Spark", 12)]).result
+    assert result == "Penstock launches its first task after 6.00 s; plain Spark after 12.0 s."
     assert "6.00 s" in report.as_html([starts_run("Penstock", 6)])
 
 
@@ -167,4 +167,4 @@ def test_columns_that_say_nothing_are_left_out_of_a_table() -> None:
 def test_two_runs_of_one_arm_are_distinguished_by_the_ends_of_their_ids() -> None:
     first, second = run(), run(seconds=4)
     second = replace(second, description=replace(second.description, id="id-later"))
-    assert report.document([first, second]).headline.startswith("Penstock later took 2× the time of Penstock Penstock")
+    assert report.document([first, second]).result.startswith("Penstock later took 2× the time of Penstock Penstock")

@@ -29,8 +29,8 @@ def page() -> Document:
 
 
 def test_the_headline_has_time_and_price_of_every_store() -> None:
-    found = stores.document([timed("enrichment", name) for name in ("HDFS", "Ceph 3x", "Ceph 4+2")])
-    assert found.headline == (
+    found = stores.document([timed("enrichment", name, rounds=5) for name in ("HDFS", "Ceph 3x", "Ceph 4+2")])
+    assert found.result == (
         "Over 1 workload, against HDFS: Ceph 3x takes 1.05× the time at the same price of raw capacity; "
         "Ceph 4+2 takes 1.37× the time at 0.5× the price."
     )
@@ -94,7 +94,8 @@ def test_what_is_wrong_is_said_first() -> None:
     found = stores.document(
         [Run(wrong.description, tuple({"at_ms": 0, **one} for one in samples)), timed("etl", "embedded")]
     )
-    assert found.headline.startswith("Results of ETL on HDFS are wrong. ")
+    assert found.headline.startswith("Failed check")
+    assert found.doubts[0].sentence.startswith("ETL on HDFS: 1 check failed (rows). ")
     assert not found.good
 
 
@@ -102,7 +103,8 @@ def test_an_arm_that_failed_says_why_and_the_others_are_compared() -> None:
     runs = [timed("etl", name) for name in ("HDFS", "Ceph 3x", "embedded")]
     runs[1] = broken(runs[1], "no OSD")
     found = stores.document(runs)
-    assert found.headline.startswith("2 repetitions of ETL on Ceph 3x failed. ")
+    assert found.headline.startswith("Failed round, ")
+    assert found.doubts[0].sentence.startswith("ETL on Ceph 3x: 2 of 2 rounds failed (no. 1, 2). ")
     assert "Over 1 workload, against HDFS: embedded takes 0.8× the time" in found.headline
     assert table(found, "Failures")[1:] == [["ETL on Ceph 3x", "1, 2", "✗ no OSD"]]
     assert table(found, "Time")[1][3] == "✗ failed"
@@ -112,10 +114,11 @@ def test_arms_of_one_workload_are_compared_without_the_one_that_failed() -> None
     hdfs, ceph, embedded = (timed("etl", name) for name in ("HDFS", "Ceph 3x", "embedded"))
     for runs in ([broken(hdfs, "no OSD"), ceph, embedded], [broken(hdfs, "no OSD"), ceph]):
         found = report.document(runs)
-        assert found.headline.startswith("2 repetitions of HDFS failed. ")
+        assert found.headline.startswith("Failed round")
+        assert found.doubts[0].sentence.startswith("HDFS: 2 of 2 rounds failed (no. 1, 2). ")
         assert table(found, "Failures")[1:] == [["HDFS", "1, 2", "✗ no OSD"]]
         assert not found.good
-    assert "Ceph 3x" in report.document([broken(hdfs, "a"), broken(ceph, "b")]).headline
+    assert "Ceph 3x" in report.document([broken(hdfs, "a"), broken(ceph, "b")]).doubts[0].sentence
 
 
 def broken(run: Run, why: str) -> Run:

@@ -330,7 +330,7 @@ export async function lab(view, { signal, keys }) {
     h(
       "p",
       { class: "note" },
-      "Each answer is verified before its time is reported. Reports contain nothing but the raw samples and what follows from them.",
+      "A report names failures, unchecked answers and other doubts before any figure. It contains nothing but the raw samples and what follows from them.",
     ),
     element,
   );
@@ -346,7 +346,7 @@ export async function lab(view, { signal, keys }) {
 
 function reportRow(one, open) {
   const outcome = badge(OUTCOMES[one.outcome] ?? "waiting");
-  outcome.lastChild.textContent = one.outcome === "ok" ? "passed" : one.outcome;
+  outcome.lastChild.textContent = one.outcome === "ok" ? "finished" : one.outcome;
   return h(
     "tr",
     { tabindex: -1 },
