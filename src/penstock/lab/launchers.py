@@ -27,7 +27,9 @@ from penstock.catalog.database import Database
 from penstock.catalog.metastore import Metastore
 from penstock.clusters import shim
 from penstock.clusters.backend import Observation
-from penstock.errors import ClusterError
+from penstock.clusters.settings import SPARK_INTERNAL
+from penstock.engine.engine import Engine
+from penstock.errors import ClusterError, InvalidInput
 from penstock.formats import as_properties
 from penstock.home import Home, read_json, write_atomically, write_json
 from penstock.lab.environment import Environment, application_sample, require_finished, workloads_jar
@@ -35,7 +37,7 @@ from penstock.lab.metering import calling_periodically
 from penstock.lake.model import Lake
 from penstock.lake.registry import Lakes
 from penstock.lake.settings import environment, private_files, spark_settings
-from penstock.model import CORES_PER_CORE, Application, ApplicationSpec, ClusterSize, State
+from penstock.model import CORES_PER_CORE, Application, ApplicationSpec, ClusterSize, Overhead, State
 from penstock.processes import (
     ProcessId,
     end_process,
@@ -45,6 +47,8 @@ from penstock.processes import (
     processes_below,
     tail,
 )
+from penstock.profiles.layers import with_overheads
+from penstock.profiles.s3a import S3A
 from penstock.runtime import jvm
 from penstock.runtime.jvm import find_java, penstock_jars, spark_jars
 from penstock.units import MIB
@@ -400,6 +404,34 @@ class EngineLauncher:
         )
 
 
+_OURS = ("spark.penstock.", f"{S3A}penstock.")
+
+
+def refused_by(launcher: str, settings: Iterable[str]) -> list[str]:
+    """Return the settings that mean nothing to the launcher's Spark: those of Penstock, for plain Spark."""
+    return [key for key in settings if key.startswith(_OURS)] if launcher == PLAIN else []
+
+
+def require_settings(launcher: str, settings: Iterable[str]) -> None:
+    """Raise `InvalidInput` where the launcher would ignore a setting, since its arm would not be what its name says."""
+    if refused := refused_by(launcher, settings):
+        raise InvalidInput(
+            f"Plain Spark cannot take {units.some(refused)}",
+            why="the setting is Penstock's own",
+            fix="set it for Penstock alone: --conf-penstock KEY=VALUE, or the settings of that arm in a lab file",
+        )
+
+
+def promised_size(
+    engine: Engine, job_size: ClusterSize, launcher: str, profile: str, settings: Mapping[str, str]
+) -> ClusterSize:
+    """Return the size with the memory for overheads and scratch that the settings give, which is what a run costs."""
+    if launcher == PLAIN:
+        return with_overheads(job_size, settings, factor=Overhead.factor, python=False)
+    spec = ApplicationSpec(SPARK_INTERNAL, job_size, "size", profile=profile, settings=settings)
+    return engine.resolve(spec).spec.size
+
+
 class PlainLauncher:
     """Runs pyspark's own spark-submit with S3A's defaults, executors in separate processes."""
 
@@ -407,9 +439,11 @@ class PlainLauncher:
         self._plain = plain
 
     def run(self, job: Job, doing: Callable[[str], None]) -> JobResult:
+        # A worker of the local cluster has to have room for the overhead that the settings request.
+        size = with_overheads(job.size, job.settings, factor=Overhead.factor, python=False)
         ended = self._plain.submit(
-            master=local_cluster_master(job.size),
-            size=job.size,
+            master=local_cluster_master(size),
+            size=size,
             jar=workloads_jar(),
             main_class=job.main_class,
             arguments=job.arguments,

@@ -65,7 +65,7 @@ class PretendingEngine:
         self.strays: list[Application] = []
         self._turn = threading.Lock()
         self.artifacts = self
-        self.backend = SimpleNamespace(capacity=lambda: Capacity(2, 16 << 30))
+        self.backend = SimpleNamespace(name="local", capacity=lambda: Capacity(2, 16 << 30))
 
     def resolve(self, spec: ApplicationSpec) -> Submission:
         return Submission(spec, {}, ())
