@@ -6,7 +6,6 @@ throughput per core is published; GiB is for memory.
 
 from __future__ import annotations
 
-import itertools
 import json
 import math
 import re
@@ -15,6 +14,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from penstock.lab.analysis import usl
+from penstock.lab.analysis.resources import most_at_once
 from penstock.lab.analysis.samples import (
     GB,
     Measure,
@@ -222,12 +222,8 @@ def hourly(size: ClusterSize, prices: Prices | None) -> float:
 
 def concurrent_clusters(run: Run) -> int:
     """The greatest number of concurrent applications, each on a cluster of the run's size; at least 1."""
-    edges: list[tuple[int, int]] = []
-    for sample in counted(run, "application"):
-        if sample.get("submitted_ms") is not None and sample.get("elapsed_ms") is not None:
-            edges += [(sample["submitted_ms"], 1), (sample["submitted_ms"] + sample["elapsed_ms"], -1)]
-    # At the same moment an end sorts before a start, since consecutive applications are not concurrent.
-    return max([1, *itertools.accumulate(change for _, change in sorted(edges))])
+    applications = counted(run, "application")
+    return most_at_once(applications, [1] * len(applications)) if applications else 1
 
 
 def run_cost(run: Run, prices: Prices) -> RunCost:

@@ -162,6 +162,7 @@ def document(runs: Sequence[Run], question: StoreOptions | None = None) -> Docum
             *_relative(found, labels),
             *_price_and_performance(found, labels),
             *sections(found, labels),
+            *resources.compared_applications(runs, names),
             scaling.sources(question.prices, "storage", "media"),
             checks.reproduction_of_many([run.description for run in runs], [run.outcome for run in runs]),
         ],
