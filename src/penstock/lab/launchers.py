@@ -215,7 +215,7 @@ def _supervised(
         "environment": {**environment, shim.APPLICATION_VARIABLE: submission.name},
     }
     write_json(submission / "private" / "plan.json", plan)
-    log = submission / "cluster" / "keeper.log"
+    log, begun_ms = submission / "cluster" / "keeper.log", int(time.time() * 1000)
     with log.open("wb") as output:
         supervisor = subprocess.Popen(
             [sys.executable, "-I", shim.__file__, str(submission)],
@@ -233,8 +233,8 @@ def _supervised(
         raise ClusterError("The process supervisor of plain Spark was killed", why=tail(log, 5))
     driver = status["driver"]
     return SubmissionResult(
-        submitted_ms=driver.get("started_ms", 0),
-        ended_ms=driver.get("ended_ms", 0),
+        submitted_ms=driver.get("started_ms", begun_ms),
+        ended_ms=driver.get("ended_ms", begun_ms),
         exit_code=driver["exit_code"],
         core_seconds=round(driver.get("cpu_seconds", 0) + status["strays_cpu_seconds"], 3),
         peak_memory_bytes=memory.bytes or driver.get("peak_rss_bytes", 0),
@@ -263,13 +263,17 @@ def _end(supervisor: subprocess.Popen[bytes], application_id: str) -> None:
     supervisor.terminate()
     with contextlib.suppress(subprocess.TimeoutExpired):
         supervisor.wait(timeout=_GRACE_SECONDS)
-    for pid in shim.application_processes(application_id, but=supervisor.pid):
+    own = shim.own_control_group()
+    group = own and own / shim.control_group_name(application_id)
+    for pid in {*shim.application_processes(application_id), *shim.control_group_processes(group)} - {supervisor.pid}:
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
     with contextlib.suppress(subprocess.TimeoutExpired):
         supervisor.wait(timeout=_GRACE_SECONDS)
     supervisor.kill()
     supervisor.wait()
+    if group is not None:
+        shim.remove_control_group(group)
 
 
 class _PeakMemory:
@@ -423,13 +427,17 @@ def require_settings(launcher: str, settings: Iterable[str]) -> None:
 
 
 def promised_size(
-    engine: Engine, job_size: ClusterSize, launcher: str, profile: str, settings: Mapping[str, str]
+    engine: Engine, size: ClusterSize, launcher: str, profile: str, settings: Mapping[str, str]
 ) -> ClusterSize:
     """Return the size with the memory for overheads and scratch that the settings give, which is what a run costs."""
     if launcher == PLAIN:
-        return with_overheads(job_size, settings, factor=Overhead.factor, python=False)
-    spec = ApplicationSpec(SPARK_INTERNAL, job_size, "size", profile=profile, settings=settings)
+        return _plain_size(size, settings)
+    spec = ApplicationSpec(SPARK_INTERNAL, size, "size", profile=profile, settings=settings)
     return engine.resolve(spec).spec.size
+
+
+def _plain_size(size: ClusterSize, settings: Mapping[str, str]) -> ClusterSize:
+    return with_overheads(size, settings, factor=Overhead.factor, python=False)
 
 
 class PlainLauncher:
@@ -440,7 +448,7 @@ class PlainLauncher:
 
     def run(self, job: Job, doing: Callable[[str], None]) -> JobResult:
         # A worker of the local cluster has to have room for the overhead that the settings request.
-        size = with_overheads(job.size, job.settings, factor=Overhead.factor, python=False)
+        size = _plain_size(job.size, job.settings)
         ended = self._plain.submit(
             master=local_cluster_master(size),
             size=size,

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from penstock.errors import ClusterError
 from penstock.lab import launchers
 from penstock.lab.launchers import PlainSpark, SubmissionResult
 from penstock.lake.model import Lake
@@ -164,6 +165,20 @@ def test_an_application_that_is_interrupted_leaves_no_process(tmp_path: Path, mo
     with pytest.raises(KeyboardInterrupt):
         submit(spark, 0, on_progress=interrupt)
     assert [pid for pid in started() if ProcessId.of(pid)] == []
+
+
+def test_what_a_killed_supervisor_left_is_ended_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    supervisor, pids = tmp_path / "supervisor", tmp_path / "pids"
+    script = f"#!/bin/sh\necho $PPID > {supervisor}\nsleep 60 &\necho $! $$ > {pids}\nwait\n"
+    spark = spark_that_runs(script, tmp_path, monkeypatch)
+
+    def kill_the_supervisor(_: float) -> None:
+        if pids.exists() and pids.read_text().endswith("\n"):
+            os.kill(int(supervisor.read_text()), signal.SIGKILL)
+
+    with pytest.raises(ClusterError, match="supervisor of plain Spark was killed"):
+        submit(spark, 0, on_progress=kill_the_supervisor)
+    within(lambda: not any(ProcessId.of(int(pid)) for pid in pids.read_text().split()))
 
 
 def left_behind(root: Path, owner: ProcessId) -> Path:
