@@ -20,6 +20,7 @@ from penstock.errors import PenstockError
 from penstock.formats import Entry
 from penstock.home import Home
 from penstock.model import Application, ClusterSize, Cost, promised
+from penstock.units import GIB
 
 HOURS_PER_YEAR = 24 * 365
 
@@ -213,14 +214,16 @@ def _text(entry: Entry) -> str:
 OWN_PRICES = "prices.yaml"
 """The file in the state directory that overrides packaged prices (`penstock lab price --template`)."""
 
-_GIB = 1 << 30
+
+def cluster_hour(size: ClusterSize, prices: Prices) -> float:
+    """The cost of one hour of all that a cluster is promised: heaps, overheads and scratch, driver included. Pure."""
+    promise = promised(size)
+    return prices.compute_per_hour(promise.cores, promise.memory_bytes / GIB)
 
 
 def cluster_cost(size: ClusterSize, held: timedelta, prices: Prices) -> Cost:
     """The cost of a cluster of `size`, held for the time `held`. Pure."""
-    promise = promised(size)
-    per_hour = prices.compute_per_hour(promise.cores, promise.memory_bytes / _GIB)
-    return Cost(per_hour * max(held, timedelta()) / timedelta(hours=1), prices.currency)
+    return Cost(cluster_hour(size, prices) * max(held, timedelta()) / timedelta(hours=1), prices.currency)
 
 
 class Pricing:

@@ -444,6 +444,15 @@ def memory_bytes(family: Iterable[Process]) -> int:
     return private + shared
 
 
+def peak_resident_bytes(pid: int) -> int:
+    """The peak of a process's resident memory since it was started or replaced its program; 0 where it has ended."""
+    with contextlib.suppress(OSError):
+        for line in Path(f"/proc/{pid}/status").read_text(encoding="utf-8", errors="replace").splitlines():
+            if line.startswith("VmHWM:"):
+                return int(line.split()[1]) * 1024
+    return 0
+
+
 def io(pid: int) -> dict[str, int] | None:
     """The I/O counters of a process (`/proc/<pid>/io`); None where it has ended or belongs to another user.
 

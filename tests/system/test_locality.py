@@ -30,6 +30,7 @@ from penstock.processes import wait_until
 HOSTS = ("127.0.0.2", "127.0.0.3", "127.0.0.4")
 NODES = dict(zip(HOSTS, ("worker-a", "worker-b", "worker-c"), strict=True))
 FILES = 40
+_TOPOLOGY = "org.apache.spark.penstock.cluster.NodeTopology"
 
 # Spark may list a table before its executors exist; the application waits for them first.
 READS_TWICE = """
@@ -87,7 +88,7 @@ def _run(home: Home, table: str, directory: Path, nodes: Mapping[str, str]) -> P
             "spark.eventLog.compress": "false",
             # One task reads one file.
             "spark.sql.files.openCostInBytes": "128m",
-            **({"spark.storage.replication.topologyMapper": "org.apache.spark.penstock.cluster.NodeTopology"} if nodes else {}),
+            **({"spark.storage.replication.topologyMapper": _TOPOLOGY} if nodes else {}),
         },
         environment=lake_settings.ENVIRONMENT,
     )

@@ -242,7 +242,8 @@ def _snapshot(path: Path) -> dict[str, Any] | None:
 def _processes(status: Mapping[str, Any]) -> dict[str, Any]:
     """Return each process as the shim recorded it, the CPU time of all, and the upper bound of their memory together.
 
-    A sum is None unless the figure of every process is known: without its largest part it would look like a small one.
+    The CPU time includes that of processes that outlived their parents, such as an executor's Python workers. A sum is
+    None unless the figure of every process is known: without its largest part it would look like a small one.
     """
     fields = ("started_ms", "ended_ms", "exit_code", "peak_rss_bytes", "cpu_seconds")
     named = {"driver": status.get("driver") or {}}
@@ -255,7 +256,7 @@ def _processes(status: Mapping[str, Any]) -> dict[str, Any]:
     cpu_seconds = total("cpu_seconds")
     return {
         "processes": {name: {key: value.get(key) for key in fields} for name, value in named.items()},
-        "cpu_seconds": None if cpu_seconds is None else round(cpu_seconds, 3),
+        "cpu_seconds": None if cpu_seconds is None else round(cpu_seconds + status.get("strays_cpu_seconds", 0), 3),
         "peak_rss_bytes": total("peak_rss_bytes"),
     }
 

@@ -79,6 +79,7 @@ class ProcessSupervisor:
             "executors": {},
             "lost_executors": 0,
             "executors_failed": False,
+            "strays_cpu_seconds": 0.0,
             "ended": False,
         }
         self.group: Path | None = None
@@ -184,6 +185,8 @@ class ProcessSupervisor:
                 if self.endpoint.exists() or end["exit_code"] not in (0, 3):
                     self.status["lost_executors"] += 1
                 return True
+        # A process that outlived its parent: no process but this one waits for it, so nothing else counts its time.
+        self.status["strays_cpu_seconds"] = round(self.status["strays_cpu_seconds"] + end["cpu_seconds"], 3)
         return False
 
     def free_memory(self, executor: str = "") -> None:
@@ -222,6 +225,7 @@ class ProcessSupervisor:
         while self.executors and time.monotonic() < deadline:
             signal.sigtimedwait(_AWAITED, 0.05)
             self.reap()
+        self.reap()
 
     def left(self) -> set[int]:
         """Return every other process of the cluster: by its variable, its parents, or its control group."""

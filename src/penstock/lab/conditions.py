@@ -249,9 +249,12 @@ def equal_share(capacity: Capacity, count: int) -> ClusterSize:
     A third of a cluster's memory is the executor's heap and a sixth the driver's; the rest is for overheads, the lake
     and the system's page cache. Each heap has at least 512 MiB, so too many clusters do not fit.
     """
-    part, one = capacity.memory_bytes // count, admission.of_one_machine(capacity)
+    # A cluster with an autoscaler may grow to its declared maximum, whatever it has at the moment.
+    whole = capacity.limit or capacity
+    one = admission.of_one_machine(replace(whole, node=whole.node or capacity.node, elastic=capacity.elastic))
+    part = whole.memory_bytes // count
     small = ProcessSize(1, _LEAST_HEAP)
-    executor_cores = max(1, min(capacity.cores // count, one.cores))
+    executor_cores = max(1, min(whole.cores // count, one.cores))
     memory = min(part, one.memory_bytes)
     size = ClusterSize(
         driver=ProcessSize(1, admission.usual_heap(memory // 6, at_most=_MOST_DRIVER_HEAP)),
@@ -265,26 +268,26 @@ def equal_share(capacity: Capacity, count: int) -> ClusterSize:
 def require_clusters_fit(
     size: ClusterSize, users: int, capacity: Capacity, *, beside: int = 0, option: str = "--users"
 ) -> None:
-    """Raise `InvalidInput` where the users' clusters of `size`, and `beside` others, do not fit at once.
+    """Raise `InvalidInput` where the users' clusters of `size`, and `beside` others, never fit at once.
 
     `option` is the option that set the number of users.
     """
-    count = users + beside
+    count, limit = users + beside, capacity.limit
     each = promised(size).memory_bytes
-    if count * each <= capacity.memory_bytes:
+    if limit is None or count * each <= limit.memory_bytes:
         return
-    fit = capacity.memory_bytes // each
+    fit = limit.memory_bytes // each
     smallest = replace(
         size,
         driver=replace(size.driver, memory_bytes=_LEAST_HEAP),
         executor=replace(size.executor, memory_bytes=_LEAST_HEAP),
     )
     fixes = [f"{option} {fit - beside}"] if fit > beside else []
-    if count * promised(smallest).memory_bytes <= capacity.memory_bytes:
+    if count * promised(smallest).memory_bytes <= limit.memory_bytes:
         fixes.append("--driver-memory 512m --executor-memory 512m")
     raise InvalidInput(
         f"{count} clusters do not fit at once",
-        why=f"each needs {gibibytes(each)} with overheads, and {gibibytes(capacity.memory_bytes)} "
+        why=f"each needs {gibibytes(each)} with overheads, and {gibibytes(limit.memory_bytes)} "
         f"can be promised: {fit} fit",
         fix=", or ".join(fixes) or "more machines, or larger ones",
     )
@@ -292,7 +295,8 @@ def require_clusters_fit(
 
 def oversubscribed(session: Session, count: int) -> Session:
     """Return a session whose `count` clusters of its size may run at once, however few the cores."""
-    needed = count * promised(session.size).cores / session.bench.engine.backend.capacity().cores
+    # An autoscaler may have removed every node.
+    needed = count * promised(session.size).cores / max(1, session.bench.engine.backend.capacity().cores)
     return replace(session, cores_per_core=max(CORES_PER_CORE, needed))
 
 

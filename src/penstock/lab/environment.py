@@ -136,23 +136,26 @@ def require_finished(engine: Engine, application: Application, what: str) -> Non
 
 
 def application_sample(application: Application, role: str, **more: Any) -> dict[str, Any]:
-    """Return the recorded values of one application: its cost and resources, none of its data."""
+    """Return the recorded values of one application: its cost and resources, none of its data.
+
+    It ends with its driver: storing its logs and releasing its cluster are clean-up, as they are for plain Spark.
+    """
     summary: Mapping[str, Any] = application.summary or {}
+    submitted_ms = int(application.submitted_at.timestamp() * 1000)
+    ended_ms = (summary.get("processes", {}).get("driver") or {}).get("ended_ms")
+    if ended_ms is None and application.ended_at is not None:
+        ended_ms = int(application.ended_at.timestamp() * 1000)
     return {
         "role": role,
         "application_id": application.id,
         "state": application.state.value,
-        "submitted_ms": int(application.submitted_at.timestamp() * 1000),
-        "elapsed_ms": _milliseconds_between(application.submitted_at, application.ended_at),
+        "submitted_ms": submitted_ms,
+        "elapsed_ms": None if ended_ms is None else ended_ms - submitted_ms,
         "core_seconds": summary.get("cpu_seconds"),
         "peak_memory_bytes": summary.get("peak_rss_bytes"),
         "summary": dict(summary),
         **more,
     }
-
-
-def _milliseconds_between(start: datetime, end: datetime | None) -> int | None:
-    return None if end is None else int((end - start).total_seconds() * 1000)
 
 
 def machine() -> dict[str, Any]:

@@ -14,6 +14,7 @@ from typing import TypeVar
 
 from penstock import units
 from penstock.clusters import machine
+from penstock.clusters.local import LocalBackend
 from penstock.clusters.settings import SPARK_INTERNAL
 from penstock.errors import InvalidInput, MissingRequirement
 from penstock.home import Home
@@ -124,6 +125,7 @@ def require_valid(arms: Sequence[Arm], plan: MeasurementPlan) -> None:
     require_caches(plan.caches)
     for arm in arms:
         arm.suite.check_options()
+        launchers.require_settings(arm.launcher, arm.settings)
 
 
 def require_distinct_buckets(lakes: Sequence[Lake]) -> None:
@@ -147,6 +149,12 @@ def require_feasible(bench: Environment, arm: Arm) -> None:
 
     Free space is known only for stores on this machine; the data needs it once per copy that the store keeps.
     """
+    if arm.launcher == launchers.PLAIN and bench.engine.backend.name != LocalBackend.name:
+        raise InvalidInput(
+            f"{arm.name} cannot be compared with Penstock here",
+            why="plain Spark runs on this machine, and Penstock's clusters do not",
+            fix="measure both on one machine: a home without a cluster file",
+        )
     settings = {**arm.suite.meaning, **arm.settings}
     profile = arm.profile or arm.suite.profile
     arm.suite.check_size(arm.size, bench.engine.backend.capacity())

@@ -18,7 +18,7 @@ from penstock.errors import InvalidInput
 from penstock.formats import Entry
 from penstock.lab import conditions
 from penstock.lab.experiment import CACHE_POLICIES, Arm, Experiment, MeasurementPlan
-from penstock.lab.launchers import LAUNCHERS, PENSTOCK, PLAIN
+from penstock.lab.launchers import LAUNCHERS, PENSTOCK, PLAIN, refused_by
 from penstock.lab.workloads.base import Suite
 from penstock.model import ClusterSize, ProcessSize
 from penstock.profiles import workloads as profiles
@@ -243,15 +243,20 @@ class _Reader:
             yield self._arm(name or _NAMES[parse_launcher(chosen.own)], workload, chosen, listed)
 
     def _arm(self, name: str, workload: str, chosen: _Chosen, at: Entry) -> Arm:
-        suite = self._suite(workload, chosen.options, at)
+        suite, launcher = self._suite(workload, chosen.options, at), parse_launcher(chosen.own)
+        settings = parse_settings(chosen.settings, chosen.own.get("round_trip"), chosen.own.get("scratch"))
+        for key in refused_by(launcher, settings):
+            (chosen.settings.get(key) or chosen.own["scratch"]).wrong(
+                "is a choice of Penstock, which plain Spark cannot take", fix="list the arms, and give it to the others"
+            )
         return Arm(
             name=name,
             suite=suite,
             size=parse_size(chosen.own, self._usual(suite)),
             lake=parse_name(chosen.own["lake"]) if "lake" in chosen.own else None,
             profile=parse_profile(chosen.own["profile"], suite.profile) if "profile" in chosen.own else None,
-            settings=parse_settings(chosen.settings, chosen.own.get("round_trip"), chosen.own.get("scratch")),
-            launcher=parse_launcher(chosen.own),
+            settings=settings,
+            launcher=launcher,
             gateways=chosen.own["gateways"].whole(at_least=1) if "gateways" in chosen.own else None,
         )
 

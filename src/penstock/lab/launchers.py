@@ -7,14 +7,16 @@ Spark cannot write there at all.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,23 +25,39 @@ from typing import Any, Protocol
 from penstock import units
 from penstock.catalog.database import Database
 from penstock.catalog.metastore import Metastore
+from penstock.clusters import shim
 from penstock.clusters.backend import Observation
-from penstock.errors import ClusterError
+from penstock.clusters.settings import SPARK_INTERNAL
+from penstock.engine.engine import Engine
+from penstock.errors import ClusterError, InvalidInput
 from penstock.formats import as_properties
-from penstock.home import Home, write_atomically
+from penstock.home import Home, read_json, write_atomically, write_json
 from penstock.lab.environment import Environment, application_sample, require_finished, workloads_jar
-from penstock.lab.metering import SessionUsage, watching_session
+from penstock.lab.metering import calling_periodically
 from penstock.lake.model import Lake
 from penstock.lake.registry import Lakes
 from penstock.lake.settings import environment, private_files, spark_settings
-from penstock.model import CORES_PER_CORE, Application, ApplicationSpec, ClusterSize, State
-from penstock.processes import ProcessId, end_process, processes_below
+from penstock.model import CORES_PER_CORE, Application, ApplicationSpec, ClusterSize, Overhead, State
+from penstock.processes import (
+    ProcessId,
+    end_process,
+    peak_resident_bytes,
+    process_tree,
+    processes,
+    processes_below,
+    tail,
+)
+from penstock.profiles.layers import with_overheads
+from penstock.profiles.s3a import S3A
 from penstock.runtime import jvm
 from penstock.runtime.jvm import find_java, penstock_jars, spark_jars
 from penstock.units import MIB
 
 _PREFIX = "plain-"
 _LOOK_EVERY_SECONDS = 0.5
+_SAMPLE_EVERY_SECONDS = 0.2
+_GRACE_SECONDS = 10.0
+_EXECUTOR_MAIN = b"org.apache.spark.executor.CoarseGrainedExecutorBackend"
 
 _INTERCEPTORS = "spark.hadoop.fs.s3a.audit.execution.interceptors"
 _EMPTY_BODIES = "io.penstock.fs.EmptyBodies"
@@ -48,7 +66,11 @@ _ITS_JAR = "penstock-filesystem.jar"
 
 @dataclass(frozen=True)
 class SubmissionResult:
-    """The result of one plain application. Times are UTC, epoch milliseconds."""
+    """The result of one plain application. Times are UTC, epoch milliseconds.
+
+    It ends with its driver; what the supervisor does afterwards is clean-up. `core_seconds` are the kernel's final
+    counts of every process that the application started.
+    """
 
     submitted_ms: int
     ended_ms: int
@@ -96,7 +118,7 @@ class PlainSpark:
         settings: Mapping[str, str],
         on_progress: Callable[[float], None],
     ) -> SubmissionResult:
-        """Run an application to its end.
+        """Run an application to its end under the engine's process supervisor, which counts it as the engine's own.
 
         `on_progress` gets the seconds since submission twice a second; its exceptions end the application. May be
         called by several threads at once.
@@ -116,21 +138,7 @@ class PlainSpark:
                 str(jar),
                 *arguments,
             ]
-            log = submission / "output.log"
-            submitted = time.time()
-            with log.open("wb") as output:
-                process = subprocess.Popen(
-                    command,
-                    stdin=subprocess.DEVNULL,
-                    stdout=output,
-                    stderr=subprocess.STDOUT,
-                    env=self._environment(submission),
-                    cwd=submission,
-                    start_new_session=True,
-                )
-            with watching_session(process.pid) as usage:
-                _wait(process, submitted, on_progress)
-            return _ended(submitted, process.returncode, usage, submission)
+            return _supervised(submission, command, self._environment(submission), on_progress)
 
     def _environment(self, submission: Path) -> dict[str, str]:
         own = {name: value.replace("{private}", str(self.directory)) for name, value in environment(self._lake).items()}
@@ -193,47 +201,107 @@ def _spark_home(directory: Path) -> None:
             (directory / part).symlink_to(installed / part)
 
 
-def _wait(process: subprocess.Popen[bytes], submitted: float, on_progress: Callable[[float], None]) -> None:
+def _supervised(
+    submission: Path, command: Sequence[str], environment: Mapping[str, str], on_progress: Callable[[float], None]
+) -> SubmissionResult:
+    for part in ("private", "cluster", "artefacts", "scratch"):
+        (submission / part).mkdir()
+    plan = {
+        "application_id": submission.name,
+        "driver": list(command),
+        "executor": [],
+        "executors": 0,
+        "lost_executors_limit": 0,
+        "environment": {**environment, shim.APPLICATION_VARIABLE: submission.name},
+    }
+    write_json(submission / "private" / "plan.json", plan)
+    log, begun_ms = submission / "cluster" / "keeper.log", int(time.time() * 1000)
+    with log.open("wb") as output:
+        supervisor = subprocess.Popen(
+            [sys.executable, "-I", shim.__file__, str(submission)],
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            cwd=submission,
+            start_new_session=True,
+        )
+    memory = _PeakMemory(supervisor.pid, submission / "cluster" / "status.json")
+    with calling_periodically(memory.look, every_seconds=_SAMPLE_EVERY_SECONDS):
+        _wait(supervisor, submission.name, on_progress)
+    status = read_json(submission / "cluster" / "status.json") or {}
+    if not status.get("ended"):
+        raise ClusterError("The process supervisor of plain Spark was killed", why=tail(log, 5))
+    driver = status["driver"]
+    return SubmissionResult(
+        submitted_ms=driver.get("started_ms", begun_ms),
+        ended_ms=driver.get("ended_ms", begun_ms),
+        exit_code=driver["exit_code"],
+        core_seconds=round(driver.get("cpu_seconds", 0) + status["strays_cpu_seconds"], 3),
+        peak_memory_bytes=memory.bytes or driver.get("peak_rss_bytes", 0),
+        first_task_ms=_first_task_ms(submission / "events"),
+        output="\n".join(
+            filter(None, (tail(submission / "artefacts" / f"driver.{end}", 20) for end in ("out", "err")))
+        ),
+    )
+
+
+def _wait(supervisor: subprocess.Popen[bytes], application_id: str, on_progress: Callable[[float], None]) -> None:
+    started = time.monotonic()
     try:
         while True:
-            try:
-                process.wait(timeout=_LOOK_EVERY_SECONDS)
-            except subprocess.TimeoutExpired:
-                on_progress(time.time() - submitted)
-                continue
-            return
-    finally:
-        # Also after success: an executor that outlives its driver for a moment must not slow the next arm down.
-        _end_session(process)
-
-
-def _end_session(process: subprocess.Popen[bytes]) -> None:
-    for sent, timeout in ((signal.SIGTERM, 10.0), (signal.SIGKILL, 5.0)):
-        try:
-            os.killpg(process.pid, sent)
-        except ProcessLookupError:
-            return
-        deadline = time.monotonic() + timeout
-        while time.monotonic() < deadline:
-            process.poll()
-            try:
-                os.killpg(process.pid, 0)
-            except ProcessLookupError:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                supervisor.wait(timeout=_LOOK_EVERY_SECONDS)
                 return
-            time.sleep(0.05)
+            on_progress(time.monotonic() - started)
+    finally:
+        if supervisor.returncode != 0:
+            _end(supervisor, application_id)
 
 
-def _ended(submitted: float, exit_code: int, usage: SessionUsage, submission: Path) -> SubmissionResult:
-    output = (submission / "output.log").read_text(encoding="utf-8", errors="replace")
-    return SubmissionResult(
-        submitted_ms=int(submitted * 1000),
-        ended_ms=int(time.time() * 1000),
-        exit_code=exit_code,
-        core_seconds=usage.core_seconds,
-        peak_memory_bytes=usage.peak_memory_bytes,
-        first_task_ms=_first_task_ms(submission / "events"),
-        output="\n".join(output.splitlines()[-20:]),
-    )
+def _end(supervisor: subprocess.Popen[bytes], application_id: str) -> None:
+    """End the supervisor with the application; kill what is left, as after the supervisor itself was killed."""
+    supervisor.terminate()
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        supervisor.wait(timeout=_GRACE_SECONDS)
+    own = shim.own_control_group()
+    group = own and own / shim.control_group_name(application_id)
+    for pid in {*shim.application_processes(application_id), *shim.control_group_processes(group)} - {supervisor.pid}:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        supervisor.wait(timeout=_GRACE_SECONDS)
+    supervisor.kill()
+    supervisor.wait()
+    if group is not None:
+        shim.remove_control_group(group)
+
+
+class _PeakMemory:
+    """The sum of the peaks of resident memory of driver and executors, which is the engine's figure too.
+
+    The kernel keeps each peak; it is last read up to 0.2 s before the end of the process.
+    """
+
+    def __init__(self, supervisor: int, status: Path) -> None:
+        self._supervisor, self._status = supervisor, status
+        self._peaks: dict[tuple[int, int], int] = {}
+
+    @property
+    def bytes(self) -> int:
+        return sum(self._peaks.values())
+
+    def look(self) -> None:
+        driver = ((read_json(self._status) or {}).get("driver") or {}).get("pid")
+        for process in process_tree(self._supervisor, processes()):
+            if process.pid == driver or _is_executor(process.pid):
+                at = process.pid, process.started
+                self._peaks[at] = max(self._peaks.get(at, 0), peak_resident_bytes(process.pid))
+
+
+def _is_executor(pid: int) -> bool:
+    with contextlib.suppress(OSError):
+        return _EXECUTOR_MAIN in Path(f"/proc/{pid}/cmdline").read_bytes()
+    return False
 
 
 def _first_task_ms(event_logs: Path) -> int | None:
@@ -292,6 +360,13 @@ class JobResult:
     """Raises `ClusterError` with the end of the application's output, where it did not succeed."""
 
 
+def elapsed_ms(ran: Iterable[JobResult]) -> int:
+    """Return the time from the first submission to the end of the last driver."""
+    samples = [one.sample for one in ran]
+    first = min(sample["submitted_ms"] for sample in samples)
+    return int(max(sample["submitted_ms"] + sample["elapsed_ms"] for sample in samples) - first)
+
+
 class Launcher(Protocol):
     def run(self, job: Job, doing: Callable[[str], None]) -> JobResult:
         """Run a job to its end.
@@ -333,6 +408,38 @@ class EngineLauncher:
         )
 
 
+_OURS = ("spark.penstock.", f"{S3A}penstock.")
+
+
+def refused_by(launcher: str, settings: Iterable[str]) -> list[str]:
+    """Return the settings that mean nothing to the launcher's Spark: those of Penstock, for plain Spark."""
+    return [key for key in settings if key.startswith(_OURS)] if launcher == PLAIN else []
+
+
+def require_settings(launcher: str, settings: Iterable[str]) -> None:
+    """Raise `InvalidInput` where the launcher would ignore a setting, since its arm would not be what its name says."""
+    if refused := refused_by(launcher, settings):
+        raise InvalidInput(
+            f"Plain Spark cannot take {units.some(refused)}",
+            why="the setting is Penstock's own",
+            fix="set it for Penstock alone: --conf-penstock KEY=VALUE, or the settings of that arm in a lab file",
+        )
+
+
+def promised_size(
+    engine: Engine, size: ClusterSize, launcher: str, profile: str, settings: Mapping[str, str]
+) -> ClusterSize:
+    """Return the size with the memory for overheads and scratch that the settings give, which is what a run costs."""
+    if launcher == PLAIN:
+        return _plain_size(size, settings)
+    spec = ApplicationSpec(SPARK_INTERNAL, size, "size", profile=profile, settings=settings)
+    return engine.resolve(spec).spec.size
+
+
+def _plain_size(size: ClusterSize, settings: Mapping[str, str]) -> ClusterSize:
+    return with_overheads(size, settings, factor=Overhead.factor, python=False)
+
+
 class PlainLauncher:
     """Runs pyspark's own spark-submit with S3A's defaults, executors in separate processes."""
 
@@ -340,9 +447,11 @@ class PlainLauncher:
         self._plain = plain
 
     def run(self, job: Job, doing: Callable[[str], None]) -> JobResult:
+        # A worker of the local cluster has to have room for the overhead that the settings request.
+        size = _plain_size(job.size, job.settings)
         ended = self._plain.submit(
-            master=local_cluster_master(job.size),
-            size=job.size,
+            master=local_cluster_master(size),
+            size=size,
             jar=workloads_jar(),
             main_class=job.main_class,
             arguments=job.arguments,

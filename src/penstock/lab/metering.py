@@ -89,38 +89,6 @@ def disk_uses(start: Mapping[str, Disk], end: Mapping[str, Disk], elapsed_ms: fl
     return {name: used for name, used in found.items() if any(used.values())}
 
 
-_EVERY_SECONDS = 0.2
-
-
-class SessionUsage:
-    """CPU time and peak memory of all processes of a session, including those that have ended.
-
-    A process is last sampled up to 0.2 s before its end; its use after that is missing.
-    """
-
-    def __init__(self, session: int) -> None:
-        self._session = session
-        self._seconds: dict[tuple[int, int], float] = {}
-        self.peak_memory_bytes = 0
-
-    @property
-    def core_seconds(self) -> float:
-        return sum(self._seconds.values())
-
-    def look(self) -> None:
-        members = [process for process in processes.processes() if process.session == self._session]
-        for process in members:
-            self._seconds[process.pid, process.started] = process.core_seconds
-        self.peak_memory_bytes = max(self.peak_memory_bytes, sum(process.resident_bytes for process in members))
-
-
-@contextmanager
-def watching_session(session: int) -> Iterator[SessionUsage]:
-    usage = SessionUsage(session)
-    with calling_periodically(usage.look, every_seconds=_EVERY_SECONDS):
-        yield usage
-
-
 @contextmanager
 def calling_periodically(look: Callable[[], None], *, every_seconds: float) -> Iterator[None]:
     """Call `look` periodically from another thread, until the block ends."""

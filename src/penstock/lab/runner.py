@@ -148,13 +148,14 @@ def _begin_all(open_bench: OpenEnvironment, experiments: Sequence[Experiment]) -
 
 def _begin(bench: Environment, arm: Arm, shared: Mapping[str, Any]) -> Recorder:
     suite = arm.suite
+    profile, settings = arm.profile or suite.profile, {**suite.meaning, **arm.settings}
     description = bench.describe(
         suite.workload,
         arm.name,
-        size=arm.size,
+        size=launchers.promised_size(bench.engine, arm.size, arm.launcher, profile, settings),
         scale=suite.description_scale,
-        profile=(arm.profile or suite.profile) if arm.launcher == launchers.PENSTOCK else None,
-        settings={**suite.meaning, **arm.settings},
+        profile=profile if arm.launcher == launchers.PENSTOCK else None,
+        settings=settings,
         launcher=arm.launcher,
         backend="local" if arm.launcher == launchers.PLAIN else bench.engine.backend.name,
         options=suite.options(),

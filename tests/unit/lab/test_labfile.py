@@ -191,6 +191,16 @@ def test_arms_are_the_product_of_what_varies_and_no_two_have_one_name(names: lis
         ("workload: noted\nprofile: +s3a", "line 2: profile cannot be 's3a'", "s3a-tuned"),
         ("workload: noted\nprofile: ''", "line 2: profile cannot be ''", "sql"),
         ("workload: noted\nprofile: sequel", "line 2: profile cannot be 'sequel'", "sql"),
+        (
+            "workload: noted\nlauncher: plain\nsettings:\n  spark.penstock.scratch.memory: 1g",
+            "line 4: settings.spark.penstock.scratch.memory is a choice of Penstock, which plain Spark cannot take",
+            "list the arms",
+        ),
+        (
+            "workload: noted\nscratch: /mnt\nvary:\n  launcher: [penstock, plain]",
+            "line 2: scratch is a choice of Penstock",
+            "give it to the others",
+        ),
         ("workload: noted\nvary: {launcher: [[plain]]}", "line 2: vary.launcher[0] cannot be", ""),
         ("workload: noted\nexecutor_memory: 4 gigs", "line 2: executor_memory is not a size", "4g"),
         ("workload: noted\nexecutor_memory: 4096", "line 2: executor_memory is not a size", "4g"),

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import subprocess
+import sys
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
+from penstock.errors import ClusterError
 from penstock.lab import launchers
 from penstock.lab.launchers import PlainSpark, SubmissionResult
 from penstock.lake.model import Lake
 from penstock.model import ClusterSize, ProcessSize
 from penstock.processes import ProcessId
 from penstock.runtime.jvm import Java
+from tests.support.waiting import within
 
 SIZE = ClusterSize(ProcessSize(1, 1 << 30), ProcessSize(2, 2 << 30), 1)
 LAKE = Lake("test", ("http://127.0.0.1:1",), "bucket", "environment", kind="s3")
@@ -21,12 +27,13 @@ LAKE = Lake("test", ("http://127.0.0.1:1",), "bucket", "environment", kind="s3")
 SUBMIT = """#!/bin/sh
 for last in "$@"; do :; done
 touch "$PWD/left-$last"
-events=$PWD/events
+submission=$PWD/../..
+events=$submission/events
 echo '{"Event":"SparkListenerApplicationStart"}' > "$events/app"
 echo "{\\"Event\\":\\"SparkListenerTaskStart\\",\\"Task Info\\":{\\"Launch Time\\":$last}}" >> "$events/app"
 sleep 0.3
 ls "$PWD" | grep left
-grep -e only -e interceptors plain.conf
+grep -e only -e interceptors "$submission/plain.conf"
 exit "$last"
 """
 """A fake spark-submit: records its last argument, is slow, prints its directory and settings."""
@@ -34,9 +41,13 @@ exit "$last"
 
 @pytest.fixture
 def spark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> PlainSpark:
+    return spark_that_runs(SUBMIT, tmp_path, monkeypatch)
+
+
+def spark_that_runs(script: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> PlainSpark:
     program = tmp_path / "installed" / "bin" / "spark-submit"
     program.parent.mkdir(parents=True)
-    program.write_text(SUBMIT)
+    program.write_text(script)
     program.chmod(0o700)
     monkeypatch.setattr(launchers, "spark_jars", lambda: tmp_path / "installed" / "jars")
     monkeypatch.setattr(launchers, "find_java", lambda: Java(tmp_path, "17"))
@@ -45,7 +56,9 @@ def spark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> PlainSpark:
     return PlainSpark(directory, LAKE)
 
 
-def submit(spark: PlainSpark, number: int, **settings: str) -> SubmissionResult:
+def submit(
+    spark: PlainSpark, number: int, *, on_progress: Callable[[float], None] = lambda _: None, **settings: str
+) -> SubmissionResult:
     return spark.submit(
         master="local",
         size=SIZE,
@@ -53,7 +66,7 @@ def submit(spark: PlainSpark, number: int, **settings: str) -> SubmissionResult:
         main_class="X",
         arguments=[str(number)],
         settings={"spark.only": f"only-{number}", **settings},
-        on_progress=lambda _: None,
+        on_progress=on_progress,
     )
 
 
@@ -79,6 +92,93 @@ def test_s3a_signs_empty_objects_as_ceph_takes_them_beside_what_an_experiment_in
 def test_nothing_is_left_of_a_submission(spark: PlainSpark) -> None:
     submit(spark, 0)
     assert list(spark.directory.iterdir()) == []
+
+
+BURN = """
+import pathlib, sys, time
+while time.process_time() < float(sys.argv[1]):
+    pass
+for done in sys.argv[2:]:
+    pathlib.Path(done).touch()
+"""
+BRIEF = 0.03
+"""Core-seconds of a process too short to be sampled five times a second."""
+
+
+def test_the_processor_time_of_processes_too_short_to_be_sampled_counts_in_full(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ten children that the driver waits for, and ten that outlive their parents, in sessions of their own."""
+    (tmp_path / "burn.py").write_text(BURN)
+    burn, ten = f"{sys.executable} -S {tmp_path / 'burn.py'} {BRIEF}", "for n in 0 1 2 3 4 5 6 7 8 9; do"
+    script = f"""#!/bin/sh
+        {ten} {burn}; done
+        {ten} (setsid {burn} {tmp_path}/done-$n &); done
+        {ten} while [ ! -e {tmp_path}/done-$n ]; do sleep 0.01; done; done
+        exit 0
+    """
+    assert submit(spark_that_runs(script, tmp_path, monkeypatch), 0).core_seconds >= 20 * BRIEF
+
+
+def test_an_application_ends_with_its_driver_and_what_outlives_it_is_ended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stubborn, ended = tmp_path / "stubborn", tmp_path / "ended"
+    script = f"""#!/bin/sh
+        sh -c 'trap "" TERM; echo $$ > {stubborn}; sleep 60' &
+        while [ ! -s {stubborn} ]; do sleep 0.01; done
+        date +%s%N > {ended}
+    """
+    found = submit(spark_that_runs(script, tmp_path, monkeypatch), 0)
+    assert found.submitted_ms <= int(ended.read_text()) // 1_000_000 <= found.ended_ms
+    assert ProcessId.of(int(stubborn.read_text())) is None
+
+
+def test_the_peak_memory_is_the_sum_of_the_peaks_of_driver_and_executors(tmp_path: Path) -> None:
+    hold = f"{sys.executable} -S -c 'import pathlib, sys, time; held = bytearray(64 << 20);"
+    hold += "pathlib.Path(sys.argv[1]).touch(); time.sleep(60)'"
+    executor = "org.apache.spark.executor.CoarseGrainedExecutorBackend"
+    names = {tmp_path / "one": executor, tmp_path / "two": executor, tmp_path / "helper": "ps"}
+    script = "\n".join(f"{hold} {held} {name} &" for held, name in names.items()) + "\nwait"
+    with subprocess.Popen(["/bin/sh", "-c", script], start_new_session=True) as driver:
+        memory = launchers._PeakMemory(driver.pid, tmp_path / "no-status.json")
+        within(lambda: all(held.exists() for held in names))
+        memory.look()
+        os.killpg(driver.pid, signal.SIGKILL)
+    memory.look()
+    assert 2 * 64 << 20 <= memory.bytes < 3 * 64 << 20, "a helper of the driver is neither driver nor executor"
+
+
+def test_an_application_that_is_interrupted_leaves_no_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pids = tmp_path / "pids"
+    keep = f"sh -c 'echo $$ >> {pids}; exec sleep 60'"
+    script = f"#!/bin/sh\n{keep} &\n(setsid {keep} &)\necho $$ >> {pids}\nwait\n"
+    spark = spark_that_runs(script, tmp_path, monkeypatch)
+
+    def started() -> list[int]:
+        return [int(pid) for pid in pids.read_text().split()] if pids.exists() else []
+
+    def interrupt(_: float) -> None:
+        if len(started()) == 3:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        submit(spark, 0, on_progress=interrupt)
+    assert [pid for pid in started() if ProcessId.of(pid)] == []
+
+
+def test_what_a_killed_supervisor_left_is_ended_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    supervisor, pids = tmp_path / "supervisor", tmp_path / "pids"
+    script = f"#!/bin/sh\necho $PPID > {supervisor}\nsleep 60 &\necho $! $$ > {pids}\nwait\n"
+    spark = spark_that_runs(script, tmp_path, monkeypatch)
+
+    def kill_the_supervisor(_: float) -> None:
+        if pids.exists() and pids.read_text().endswith("\n"):
+            os.kill(int(supervisor.read_text()), signal.SIGKILL)
+
+    with pytest.raises(ClusterError, match="supervisor of plain Spark was killed"):
+        submit(spark, 0, on_progress=kill_the_supervisor)
+    within(lambda: not any(ProcessId.of(int(pid)) for pid in pids.read_text().split()))
 
 
 def left_behind(root: Path, owner: ProcessId) -> Path:

@@ -8,12 +8,14 @@ from pathlib import Path
 
 import pytest
 
+from penstock.engine.submission import Submission
 from penstock.errors import InvalidInput, LakeError, MissingRequirement
-from penstock.lab import experiment, runner
+from penstock.lab import experiment, launchers, runner
 from penstock.lab.experiment import Experiment, MeasurementPlan
 from penstock.lake import stores
 from penstock.lake.ceph import rbd
 from penstock.lake.stores import StoreFacts
+from penstock.model import ApplicationSpec, ClusterSize
 from tests.unit.lab.lab_world import Lab
 
 
@@ -117,6 +119,36 @@ def test_a_place_to_shuffle_in_that_is_not_there_is_refused_before_anything_is_r
     with pytest.raises(MissingRequirement, match="no directory /nowhere"):
         runner.measure(lab.open_bench, [arm], MeasurementPlan(), lab.listener)
     assert lab.done == []
+
+
+def test_a_setting_of_penstock_is_refused_for_plain_spark_which_would_ignore_it(lab: Lab) -> None:
+    for key in ("spark.penstock.scratch.memory", "spark.hadoop.fs.s3a.penstock.cache.enabled"):
+        arm = replace(lab.arms("a")[0], launcher="plain", settings={key: "0", "spark.speculation": "true"})
+        with pytest.raises(InvalidInput, match=f"Plain Spark cannot take {key}") as refused:
+            runner.measure(lab.open_bench, [arm], MeasurementPlan(), lab.listener)
+        assert "--conf-penstock" in refused.value.fix
+    assert not (lab.home.root / "lab").exists()
+
+
+def test_plain_spark_is_refused_where_clusters_are_on_other_machines_than_this_one(lab: Lab) -> None:
+    lab.engine.backend.name = "kubernetes"
+    plain = replace(lab.arms("a")[0], launcher="plain")
+    with pytest.raises(InvalidInput, match="plain Spark runs on this machine, and Penstock's clusters do not"):
+        runner.measure(lab.open_bench, [plain], MeasurementPlan(), lab.listener)
+    assert lab.done == []
+
+
+def test_a_record_has_the_size_that_is_promised_and_paid_for(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    def resolve(spec: ApplicationSpec) -> Submission:
+        return Submission(replace(spec, size=replace(spec.size, scratch_memory_bytes=1 << 30)), {}, ())
+
+    monkeypatch.setattr(lab.engine, "resolve", resolve)
+    ours, theirs = lab.arms("ab")
+    theirs = replace(theirs, launcher="plain", settings={"spark.executor.memoryOverhead": "1g"})
+    ran = runner.measure(lab.open_bench, [ours], MeasurementPlan(), lab.listener)[0].description
+    size = launchers.promised_size(lab.engine, theirs.size, "plain", "default", theirs.settings)  # type: ignore[arg-type]
+    assert ClusterSize.from_json(ran.size) == replace(ours.size, scratch_memory_bytes=1 << 30)
+    assert size.executor_bytes == theirs.size.executor.memory_bytes + (1 << 30)
 
 
 @pytest.mark.parametrize(

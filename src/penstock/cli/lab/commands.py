@@ -17,6 +17,7 @@ from penstock.cli.lab import options
 from penstock.cli.lab.app import app
 from penstock.cli.lab.measure import plan, run_arms
 from penstock.cli.lab.reports import end_as, show
+from penstock.errors import InvalidInput
 from penstock.home import Home
 from penstock.lab.workloads.options import SuiteOption, options_of, suite_of
 from penstock.lab.workloads.registry import WORKLOADS, suite_class
@@ -98,16 +99,24 @@ def _measure(
     lake: options.LakeName = None,
     profile: options.Profile = None,
     conf: options.Settings = None,
+    conf_penstock: options.PenstockSettings = None,
+    conf_plain: options.PlainSettings = None,
     sized: shared.Sized,
 ) -> None:
     from penstock.lab import conditions, launchers
     from penstock.lab.experiment import Arm
 
     size = sized(options.usual_size(suite))
-    own = conditions.with_round_trip(shared.pairs(conf, "--conf"), round_trip)
-    ours = Arm("Penstock", suite, size, lake, profile, own)
-    far = conditions.with_round_trip({}, round_trip)
-    plain = [Arm("plain Spark", suite, size, lake, settings=far, launcher=launchers.PLAIN)] if against_plain else []
+    if conf_plain and not against_plain:
+        raise InvalidInput("--conf-plain has no arm", why="plain Spark is not measured", fix="add --against-plain")
+    every = shared.pairs(conf, "--conf")
+
+    def settings(own: list[str] | None, option: str) -> dict[str, str]:
+        return conditions.with_round_trip({**every, **shared.pairs(own, option)}, round_trip)
+
+    ours = Arm("Penstock", suite, size, lake, profile, settings(conf_penstock, "--conf-penstock"))
+    theirs = settings(conf_plain, "--conf-plain")
+    plain = [Arm("plain Spark", suite, size, lake, settings=theirs, launcher=launchers.PLAIN)] if against_plain else []
     runs = run_arms([*plain, ours], plan(repetitions, warmup, drop_caches))
     show(Console(), runs)
     end_as(runs)

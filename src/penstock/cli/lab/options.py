@@ -16,7 +16,18 @@ if TYPE_CHECKING:
 # Typer reads these at run time, where Python 3.10 has no `X | None` it understands.
 LakeName = Annotated[Optional[str], typer.Option("--lake", help="Name of the lake.", show_default="the default lake")]  # noqa: UP045
 Profile = Annotated[Optional[str], typer.Option(help="Profile instead of the workload's own (penstock profile list).")]  # noqa: UP045
-Settings = Annotated[Optional[list[str]], typer.Option("--conf", help="KEY=VALUE, a Spark setting; repeatable.")]  # noqa: UP045
+Settings = Annotated[
+    Optional[list[str]],  # noqa: UP045
+    typer.Option("--conf", help="KEY=VALUE, a Spark setting of every arm; repeatable."),
+]
+PenstockSettings = Annotated[
+    Optional[list[str]],  # noqa: UP045
+    typer.Option("--conf-penstock", help="KEY=VALUE, a Spark setting of Penstock's arm alone; repeatable."),
+]
+PlainSettings = Annotated[
+    Optional[list[str]],  # noqa: UP045
+    typer.Option("--conf-plain", help="KEY=VALUE, a Spark setting of plain Spark's arm alone; repeatable."),
+]
 DriverMemory = Annotated[Optional[str], typer.Option(help="Heap of the driver, e.g. 2g.")]  # noqa: UP045
 SIZES = {
     "driver_memory": DriverMemory,

@@ -6,14 +6,15 @@ throughput per core is published; GiB is for memory.
 
 from __future__ import annotations
 
-import itertools
+import json
 import math
 import re
 import statistics
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from penstock.lab.analysis import usl
+from penstock.lab.analysis.resources import most_at_once
 from penstock.lab.analysis.samples import (
     GB,
     Measure,
@@ -25,10 +26,9 @@ from penstock.lab.analysis.samples import (
     natural_key,
 )
 from penstock.lab.analysis.usl import Curve
-from penstock.lab.records import Run
-from penstock.model import ClusterSize, ProcessSize
-from penstock.prices import HOURS_PER_YEAR, Medium, Prices
-from penstock.units import GIB
+from penstock.lab.records import Description, Run
+from penstock.model import ClusterSize, ProcessSize, promised
+from penstock.prices import HOURS_PER_YEAR, Medium, Prices, cluster_hour
 
 TB = 10**12
 
@@ -216,20 +216,14 @@ def cluster_size(run: Run) -> ClusterSize:
 
 
 def hourly(size: ClusterSize, prices: Prices | None) -> float:
-    """The cost of an hour of the whole cluster, driver included; in core-hours without prices."""
-    cores = size.driver.cores + size.executor_cores
-    memory_bytes = size.driver.memory_bytes + size.executors * size.executor.memory_bytes
-    return prices.compute_per_hour(cores, memory_bytes / GIB) if prices else float(cores)
+    """The engine's price of an hour of the whole cluster; in core-hours without prices."""
+    return cluster_hour(size, prices) if prices else float(promised(size).cores)
 
 
 def concurrent_clusters(run: Run) -> int:
     """The greatest number of concurrent applications, each on a cluster of the run's size; at least 1."""
-    edges: list[tuple[int, int]] = []
-    for sample in counted(run, "application"):
-        if sample.get("submitted_ms") is not None and sample.get("elapsed_ms") is not None:
-            edges += [(sample["submitted_ms"], 1), (sample["submitted_ms"] + sample["elapsed_ms"], -1)]
-    # At the same moment an end sorts before a start, since consecutive applications are not concurrent.
-    return max([1, *itertools.accumulate(change for _, change in sorted(edges))])
+    applications = counted(run, "application")
+    return most_at_once(applications, [1] * len(applications)) if applications else 1
 
 
 def run_cost(run: Run, prices: Prices) -> RunCost:
@@ -260,23 +254,38 @@ class Sizing:
     """Measures that only some of the sizes completed; they are excluded from all times."""
 
 
+CONDITIONS: Mapping[str, Callable[[Description], object]] = {
+    "workload": lambda run: run.workload,
+    "options": lambda run: run.options,
+    "scale": lambda run: run.scale,
+    "launcher": lambda run: run.launcher,
+    "profile": lambda run: run.profile,
+    "settings": lambda run: run.settings,
+    "cluster size": lambda run: run.size,
+    "lake": lambda run: run.lake.get("name"),
+    "gateways": lambda run: (run.lake.get("gateways"), len(run.lake.get("endpoints", ()))),
+    "machine": lambda run: run.machine,
+    "versions": lambda run: run.versions,
+}
+"""What two runs must share to be alike."""
+
+
+def conditions(run: Run, names: Iterable[str] = CONDITIONS) -> tuple[str, ...]:
+    """The run's values of these conditions, equal where they are equal."""
+    return tuple(json.dumps(CONDITIONS[name](run.description), sort_keys=True, default=str) for name in names)
+
+
+def differing(runs: Sequence[Run], names: Sequence[str] = tuple(CONDITIONS)) -> tuple[str, ...]:
+    """The names of the conditions in which the runs differ."""
+    values = zip(*(conditions(run, names) for run in runs), strict=True)
+    return tuple(name for name, found in zip(names, values, strict=True) if len(set(found)) > 1)
+
+
 def differ_in_size_alone(runs: Sequence[Run]) -> bool:
-    """Return whether the runs differ in their number of cores and in nothing else."""
-    kinds = {
-        (
-            run.description.workload,
-            run.description.launcher,
-            run.description.profile,
-            run.description.scale,
-            str(run.description.lake.get("name")),
-            repr(sorted(run.description.options.items())),
-            repr(sorted(run.description.settings.items())),
-        )
-        for run in runs
-    }
+    """Return whether the runs differ in their number of cores and in no other of the conditions."""
     sizes = {(executor_cores(run.description.size), repr(run.description.size)) for run in runs}
     cores = {count for count, _ in sizes}
-    return len(kinds) == 1 and len(cores) > 1 and len(cores) == len(sizes) and 0 not in cores
+    return differing(runs) == ("cluster size",) and len(cores) == len(sizes) and 0 not in cores
 
 
 def sizing(runs: Sequence[Run], prices: Prices | None = None) -> Sizing:

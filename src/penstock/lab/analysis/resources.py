@@ -7,6 +7,7 @@ the times of each query, their slowdown against one user alone, and timelines.
 
 from __future__ import annotations
 
+import itertools
 import statistics
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -57,13 +58,86 @@ def roles(run: Run) -> list[Role]:
     return [Role(name, tuple(samples)) for name, samples in found.items()]
 
 
+def core_seconds_by_round(run: Run) -> list[float]:
+    """Core-seconds of drivers and executors in each repetition in which all are known."""
+    rounds = _by_round(counted(run, "application"))
+    return [
+        sum(sample["core_seconds"] for sample in samples)
+        for samples in rounds.values()
+        if all(sample.get("core_seconds") is not None for sample in samples)
+    ]
+
+
 def core_seconds(run: Run) -> float | None:
-    """Core-seconds of drivers and executors: the median over the repetitions in which all are known, or None."""
-    rounds: dict[int, list[float | None]] = {}
-    for sample in counted(run, "application"):
-        rounds.setdefault(sample.get("repetition", 1), []).append(sample.get("core_seconds"))
-    sums = [sum(filter(None, values)) for values in rounds.values() if all(value is not None for value in values)]
-    return statistics.median(sums) if sums else None
+    """The median of `core_seconds_by_round`; None without any."""
+    return _median(core_seconds_by_round(run))
+
+
+def peak_memory_by_round(run: Run) -> list[float]:
+    """Peak resident memory, in bytes, of the drivers and executors at work at once in each repetition."""
+    rounds = _by_round(counted(run, "application"))
+    return [
+        most_at_once(samples, [sample["peak_memory_bytes"] for sample in samples])
+        for samples in rounds.values()
+        if all(sample.get("peak_memory_bytes") for sample in samples)
+    ]
+
+
+def peak_memory(run: Run) -> float | None:
+    """The median of `peak_memory_by_round`; None without any."""
+    return _median(peak_memory_by_round(run))
+
+
+def most_at_once(applications: Sequence[Sample], amounts: Sequence[int]) -> int:
+    """The largest sum of the amounts of applications that overlap; one whose times are unknown stands for itself."""
+    changes: list[tuple[int, int]] = []
+    for sample, amount in zip(applications, amounts, strict=True):
+        if sample.get("submitted_ms") is not None and sample.get("elapsed_ms") is not None:
+            changes += [(sample["submitted_ms"], amount), (sample["submitted_ms"] + sample["elapsed_ms"], -amount)]
+    # At the same moment an end sorts before a start, since consecutive applications are not concurrent.
+    return max([*amounts, *itertools.accumulate(change for _, change in sorted(changes))])
+
+
+@dataclass(frozen=True)
+class RoundRequests:
+    """GET requests in one repetition; `files` are those that scans opened, None where the workload counts none."""
+
+    gets: float
+    files: float | None
+
+    @property
+    def gets_per_file(self) -> float | None:
+        return self.gets / self.files if self.files else None
+
+
+def requests_by_round(run: Run) -> list[RoundRequests]:
+    """GETs of each repetition: those of the queries that count files and requests, or else of all applications."""
+    if queries := [s for s in counted(run, "query") if s["status"] == "ok" and "reads" in s and "lake" in s]:
+        return [
+            RoundRequests(
+                sum(sample["lake"].get("requests_get", 0) for sample in samples),
+                sum(table["files"] for sample in samples for table in sample["reads"].values()),
+            )
+            for samples in _by_round(queries).values()
+        ]
+    rounds = _by_round(counted(run, "application")).values()
+    uses = [[IoMetrics.of(sample.get("summary") or {}) for sample in samples] for samples in rounds]
+    return [
+        RoundRequests(sum(use.requests.get("GET", 0) for use in known), None)
+        for found in uses
+        if len(known := [use for use in found if use]) == len(found)
+    ]
+
+
+def _by_round(samples: Sequence[Sample]) -> dict[int, list[Sample]]:
+    rounds: dict[int, list[Sample]] = {}
+    for sample in samples:
+        rounds.setdefault(int(sample.get("repetition", 1)), []).append(sample)
+    return rounds
+
+
+def _median(values: Sequence[float]) -> float | None:
+    return statistics.median(values) if values else None
 
 
 def core_seconds_per_gb(run: Run, measure: Measure) -> float | None:
@@ -89,12 +163,6 @@ def main_measure(run: Run, found: Sequence[Measure]) -> Measure | None:
     return max(of_applications or with_data, key=lambda measure: (measure.median, measure.bytes), default=None)
 
 
-def peak_memory(run: Run) -> float | None:
-    """Peak resident memory of driver and executors, in bytes: the highest of all counted applications."""
-    peaks = [sample["peak_memory_bytes"] for sample in counted(run, "application") if sample.get("peak_memory_bytes")]
-    return max(peaks) if peaks else None
-
-
 def usage(run: Run, key: str) -> Sequence[float]:
     """A figure of the `usage` samples, for each counted repetition that has it."""
     return [sample[key] for sample in counted(run, "usage") if sample.get(key) is not None]
@@ -102,12 +170,8 @@ def usage(run: Run, key: str) -> Sequence[float]:
 
 def repetition_total(run: Run, key: str) -> float | None:
     """A figure of the summaries, summed over a repetition, as the median; None where no summary has it."""
-    rounds: dict[int, float] = {}
-    for sample in counted(run, "application"):
-        if (value := (sample.get("summary") or {}).get(key)) is not None:
-            repetition = sample.get("repetition", 1)
-            rounds[repetition] = rounds.get(repetition, 0) + value
-    return statistics.median(rounds.values()) if rounds else None
+    having = [sample for sample in counted(run, "application") if (sample.get("summary") or {}).get(key) is not None]
+    return _median([sum(sample["summary"][key] for sample in samples) for samples in _by_round(having).values()])
 
 
 @dataclass(frozen=True)
@@ -221,6 +285,10 @@ class QueryReads:
     @property
     def all_files(self) -> float:
         return sum(self.files.values())
+
+    @property
+    def gets_per_file(self) -> float | None:
+        return self.gets / self.all_files if self.gets is not None and self.all_files else None
 
     @property
     def all_file_bytes(self) -> float:

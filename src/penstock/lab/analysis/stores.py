@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from penstock import units
 from penstock.lab.analysis import cost
 from penstock.lab.analysis.cost import CompletedWork, Protection, Relative
 from penstock.lab.analysis.samples import failed_queries, gb_per_core_hour, natural_key
@@ -133,11 +134,12 @@ def store_matrix(runs: Sequence[Run], chosen: StoreChoices = StoreChoices()) -> 
     baseline = chosen.baseline or names[0]
     ordered = [baseline, *(name for name in names if name != baseline)]
     stores = tuple(_store(name, [run for run in runs if run.description.arm == name], chosen) for name in ordered)
-    rows = [row for group in _groups(runs).values() for row in _rows(group, ordered)]
+    groups = _groups(runs)
+    rows = [row for group in groups for row in _rows(group, ordered)]
     if not rows:
         raise ValueError("no workload was completed")
     if all(len(row.cells) < 2 for row in rows):
-        raise ValueError("no two arms completed the same workload")
+        raise ValueError(_unlike(groups) or "no two arms completed the same workload")
     return StoreMatrix(stores, tuple(rows))
 
 
@@ -154,16 +156,33 @@ def _store(name: str, runs: Sequence[Run], chosen: StoreChoices) -> Store:
     return Store(name, lake, chosen.protections.get(name) or (cost.parse_protection(recorded) if recorded else None))
 
 
-def _groups(runs: Sequence[Run]) -> dict[tuple[str, ...], dict[str, Run]]:
-    """Runs by arm, for each workload with its options, in the order of their first run."""
+_WORK = ("workload", "options", "scale")
+_CLUSTER = ("launcher", "cluster size", "profile", "settings")
+"""What the arms of one row share besides the work: another cluster is not another store."""
+
+
+def _groups(runs: Sequence[Run]) -> list[dict[str, Run]]:
+    """Runs by arm, for each workload on one kind of cluster, in the order of their first run."""
     found: dict[tuple[str, ...], dict[str, Run]] = {}
     for run in runs:
-        described = run.description
-        own = found.setdefault((described.workload, repr(sorted(described.options.items()))), {})
-        if described.arm in own:
-            raise ValueError(f"{described.workload} was measured twice on {described.arm}")
-        own[described.arm] = run
-    return found
+        own = found.setdefault(cost.conditions(run, (*_WORK, *_CLUSTER)), {})
+        if run.description.arm in own:
+            raise ValueError(f"{run.description.workload} was measured twice on {run.description.arm}")
+        own[run.description.arm] = run
+    return list(found.values())
+
+
+def _unlike(groups: Sequence[Mapping[str, Run]]) -> str:
+    """The reason why the first workload with the same work on several arms forms no row; empty where there is none."""
+    alike: dict[tuple[str, ...], list[Run]] = {}
+    for run in (run for group in groups for run in group.values()):
+        alike.setdefault(cost.conditions(run, _WORK), []).append(run)
+    for runs in alike.values():
+        if differences := cost.differing(runs, _CLUSTER):
+            arms = units.some(list(dict.fromkeys(run.description.arm for run in runs)))
+            workload = runs[0].description.workload
+            return f"{workload}: the arms {arms} differ in {units.some(differences)}, not only in the store"
+    return ""
 
 
 def _rows(group: Mapping[str, Run], order: Sequence[str]) -> list[Row]:

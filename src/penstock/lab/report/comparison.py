@@ -22,6 +22,7 @@ _FIGURES: Mapping[str, tuple[Callable[[QueryReads], float | None], Callable[[flo
     "files": (lambda reading: reading.all_files, units.count),
     "in files": (lambda reading: reading.all_file_bytes, units.data),
     "GETs": (lambda reading: reading.gets, units.count),
+    "GETs per file": (lambda reading: reading.gets_per_file, units.number),
     "read": (lambda reading: reading.bytes_read, units.data),
 }
 _NOTE = (
@@ -219,6 +220,7 @@ def document(runs: Sequence[Run]) -> Document:
         sections=[
             *checks.failures(runs, names),
             *([*_ratio_section(one, names), _table_section(one, names)] if one else [_overview(names[0], arms)]),
+            *resources.compared_applications(runs, names),
             *(own(runs, names) if own else []),
             *_reads(runs, names, found),
             *([] if one else _per_part(names[0], arms)),
@@ -229,6 +231,7 @@ def document(runs: Sequence[Run]) -> Document:
         data={
             "baseline": descriptions[0].id,
             "reads": _reads_data(runs, names),
+            "resources": resources.compared_data(runs, names),
             **(
                 {"candidate": descriptions[1].id, **_comparison_data(one)}
                 if one

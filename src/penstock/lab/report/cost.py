@@ -173,8 +173,8 @@ def _runs(priced: Sequence[_Priced], question: PriceOptions) -> list[Section]:
         *(f"{currency} per {unit}", f"{currency} per TB"),
     )
     note = (
-        "The cost covers the whole cluster, driver included, for the duration of the work, without its start. "
-        "GB per core and hour is size / executor cores / seconds × 3600."
+        "The cost covers the whole cluster, driver and overheads included, for the duration of the work, without its "
+        "start. GB per core and hour is size / executor cores / seconds × 3600."
     )
     return [Section("Cost of the runs", note, [Table(columns, rows, numeric=frozenset(range(1, 7)))], brief=True)]
 

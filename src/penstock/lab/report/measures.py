@@ -384,7 +384,7 @@ def _key_figures(run: Run, found: list[Measure]) -> list[KeyFigure]:
         median = spread(store).median
         figures.append(KeyFigure("Core-seconds of the store", units.number(median), "per repetition"))
     if (peak := peak_memory(run)) is not None:
-        figures.append(KeyFigure("Peak memory", units.size(peak), "driver and executors"))
+        figures.append(KeyFigure("Peak memory", units.size(peak), "drivers and executors, per repetition"))
     if (checked := validation_counts(run)).total:
         figures.append(KeyFigure("Checks passed", f"{checked.passed} of {checked.total}"))
     return figures

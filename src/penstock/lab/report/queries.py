@@ -8,6 +8,7 @@ from typing import Any
 
 from penstock import units
 from penstock.lab.analysis.doubts import EQUAL, UNCHECKED, doubts, valid
+from penstock.lab.analysis.resources import Role, core_seconds, peak_memory, roles
 from penstock.lab.analysis.samples import (
     answer_verdicts,
     counted,
@@ -79,13 +80,10 @@ def _key_figures(run: Run, medians: Mapping[str, float], verdicts: Mapping[str, 
     if verdicts:
         right = sum(verdict == EQUAL for verdict in verdicts.values())
         figures.append(KeyFigure("Correct answers", f"{right} of {len(verdicts)}", "verified with DuckDB"))
-    power = [sample for sample in counted(run, "application") if sample["role"] == "power"]
-    if power and power[-1].get("core_seconds"):
-        cores = statistics.median(sample["core_seconds"] for sample in power if sample.get("core_seconds"))
-        figures.append(KeyFigure("Core-seconds", units.count(cores), "driver and executors"))
-    peaks = [sample["peak_memory_bytes"] for sample in power if sample.get("peak_memory_bytes")]
-    if peaks:
-        figures.append(KeyFigure("Peak memory", units.size(max(peaks)), "driver and executors"))
+    if cores := core_seconds(run):
+        figures.append(KeyFigure("Core-seconds", units.count(cores), "driver and executors, per repetition"))
+    if peak := peak_memory(run):
+        figures.append(KeyFigure("Peak memory", units.size(peak), "driver and executors, per repetition"))
     return figures
 
 
@@ -157,10 +155,9 @@ def _breakdown_note(run: Run, medians: Mapping[str, float], planning: Mapping[st
 
 
 def _core_seconds(run: Run) -> dict[str, float]:
-    """Processor time of the power run, in core-seconds: that of tasks, and the rest."""
-    power = [sample for sample in counted(run, "application") if sample["role"] == "power" and sample.get("summary")]
-    total = sum(sample.get("core_seconds") or 0 for sample in power)
-    tasks = sum(sample["summary"].get("executor_cpu_ms", 0) for sample in power) / 1000
+    """Processor time of a power run, in core-seconds: the medians of that of tasks, and of the rest."""
+    power = next((role for role in roles(run) if role.name == "power"), Role("power", ()))
+    total, tasks = power.median("core_seconds"), (power.median("executor_cpu_ms") or 0) / 1000
     if not total or not tasks:
         return {}
     return {"tasks": tasks, "everything else": max(0.0, total - tasks)}

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from penstock import units
 from penstock.lab.analysis.resources import (
     DiskTrack,
+    core_seconds_by_round,
     daemons,
     device_uses,
     disk_tracks,
+    peak_memory_by_round,
     repetition_total,
+    requests_by_round,
     roles,
     shuffle_disk,
     usage,
@@ -117,6 +121,55 @@ def device_sections(run: Run) -> list[Section]:
     columns = ("device", "busy", "queue depth", "read", "written")
     parts.append(Table(columns, rows, numeric=frozenset({1, 2, 3, 4})))
     return [Section("Devices", f"Medians over the repetitions. {_NOTE}", parts)]
+
+
+def compared_applications(runs: Sequence[Run], names: Sequence[str]) -> list[Section]:
+    """Processor time, memory and requests of each run's applications; empty without any."""
+    rows = [
+        (
+            name,
+            *_figure(core_seconds_by_round(run), units.number),
+            *_figure(peak_memory_by_round(run), units.size),
+            *_figure([found.gets for found in requests_by_round(run)], units.count),
+            *_figure(
+                [each for found in requests_by_round(run) if (each := found.gets_per_file) is not None], units.number
+            ),
+        )
+        for run, name in zip(runs, names, strict=True)
+    ]
+    columns = tuple(
+        part
+        for figure in ("core-seconds", "peak memory", "GETs", "GETs per opened file")
+        for part in (figure, f"{figure}, range")
+    )
+    table = Table(("arm", *columns), rows, numeric=frozenset(range(1, len(columns) + 1))).filled()
+    if len(table.columns) == 1:
+        return []
+    note = (
+        "Of drivers and executors, per repetition: medians and ranges. Peak memory is the sum of the peaks of the "
+        "processes at work at once. Plain Spark does not count its requests."
+    )
+    return [Section("Resources", note, [table], brief=True)]
+
+
+def compared_data(runs: Sequence[Run], names: Sequence[str]) -> dict[str, Any]:
+    """The figures of `compared_applications` of each repetition, for JSON."""
+    return {
+        name: {
+            "core_seconds": core_seconds_by_round(run),
+            "peak_memory_bytes": peak_memory_by_round(run),
+            "gets": [found.gets for found in requests_by_round(run)],
+            "gets_per_opened_file": [found.gets_per_file for found in requests_by_round(run)],
+        }
+        for run, name in zip(runs, names, strict=True)
+    }
+
+
+def _figure(values: Sequence[float], write: Write) -> tuple[str, str]:
+    if not values:
+        return "", ""
+    found = spread(values)
+    return write(found.median), range_text(found, write)
 
 
 def compared(runs: Mapping[str, Run]) -> list[Section]:

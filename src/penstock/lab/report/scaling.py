@@ -13,7 +13,7 @@ from penstock.lab.analysis.samples import gb_per_core_hour
 from penstock.lab.analysis.usl import Curve, Fit, Law, NoFit, Size
 from penstock.lab.analysis.verdicts import Interval
 from penstock.lab.records import Run
-from penstock.lab.report import checks
+from penstock.lab.report import checks, resources
 from penstock.lab.report.plots import measures as measure_plots
 from penstock.lab.report.render import Document, KeyFigure, Part, Plot, Section, Table, workload_title
 from penstock.prices import Prices
@@ -107,6 +107,7 @@ def document(runs: Sequence[Run], prices: Prices | None = None) -> Document:
         sections=[
             *checks.failures(runs, [run.description.arm for run in runs]),
             *sections(sizing),
+            *resources.compared_applications(runs, [run.description.arm for run in runs]),
             *([sources(prices, "compute", "power", "amortisation")] if prices else []),
             checks.reproduction(runs),
         ],

@@ -12,7 +12,7 @@ from penstock.lab.analysis.doubts import LAKE, doubts
 from penstock.lab.analysis.resources import core_seconds, usage
 from penstock.lab.analysis.stores import Cell, Row, Store, StoreChoices, StoreMatrix
 from penstock.lab.analysis.verdicts import spread
-from penstock.lab.records import Run
+from penstock.lab.records import Description, Run
 from penstock.lab.report import checks, comparison, resources, scaling
 from penstock.lab.report.plots import base as base_plots
 from penstock.lab.report.render import Document, KeyFigure, Part, Plot, Section, Table, range_text, workload_title
@@ -162,6 +162,7 @@ def document(runs: Sequence[Run], question: StoreOptions | None = None) -> Docum
             *_relative(found, labels),
             *_price_and_performance(found, labels),
             *sections(found, labels),
+            *resources.compared_applications(runs, names),
             scaling.sources(question.prices, "storage", "media"),
             checks.reproduction(runs),
         ],
@@ -177,18 +178,21 @@ def _compared(found: StoreMatrix) -> list[list[Run]]:
 
 
 def row_labels(found: StoreMatrix) -> list[str]:
-    """The label of each row, with the options that distinguish rows of the same workload."""
+    """The label of each row, with the properties that distinguish rows of the same workload."""
     plain = [", ".join(filter(None, (workload_title(row.run.description), row.series))) for row in found.rows]
+    distinct = [_distinct(row.run.description) for row in found.rows]
     labels = []
-    for row, label in zip(found.rows, plain, strict=True):
-        alike = [other.run.description.options for other, same in zip(found.rows, plain, strict=True) if same == label]
-        differing = [
-            f"{name.replace('_', ' ')} {value}"
-            for name, value in row.run.description.options.items()
-            if len({repr(options.get(name)) for options in alike}) > 1
-        ]
+    for own, label in zip(distinct, plain, strict=True):
+        alike = [other for other, same in zip(distinct, plain, strict=True) if same == label]
+        differing = [text for name, text in own.items() if len({other.get(name) for other in alike}) > 1]
         labels.append(", ".join([label, *differing]))
     return labels
+
+
+def _distinct(run: Description) -> dict[str, str]:
+    cluster = {"cluster": checks.cluster_text(run.size), "launcher": run.launcher, "profile": f"profile {run.profile}"}
+    choices = {**run.options, **run.settings}
+    return {**{name: f"{name.replace('_', ' ')} {value}" for name, value in choices.items()}, **cluster}
 
 
 def _result(found: StoreMatrix) -> str:

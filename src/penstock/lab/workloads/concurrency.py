@@ -17,6 +17,7 @@ from penstock.errors import InvalidInput
 from penstock.lab import conditions, progress
 from penstock.lab.analysis.resources import ALONE, TOGETHER
 from penstock.lab.environment import last_samples, slug
+from penstock.lab.launchers import elapsed_ms
 from penstock.lab.progress import ProgressListener
 from penstock.lab.session import Session
 from penstock.lab.workloads import tpcds
@@ -95,13 +96,6 @@ def shuffle_bytes(count: int, scale: float) -> int:
 def succeeded(power: PowerRunResult) -> bool:
     """Return whether every query and the application succeeded."""
     return power.ran.succeeded and all(sample["status"] == "ok" for sample in power.samples)
-
-
-def elapsed_ms(powers: Iterable[PowerRunResult]) -> int:
-    """Return the time from the first submission to the end of the last application."""
-    samples = [power.ran.sample for power in powers]
-    first = min(sample["submitted_ms"] for sample in samples)
-    return int(max(sample["submitted_ms"] + sample["elapsed_ms"] for sample in samples) - first)
 
 
 def distinct_answers(answers: Mapping[str, Iterable[Mapping[str, Any]]]) -> list[dict[str, Any]]:
@@ -271,7 +265,7 @@ class Streams(Suite):
             done[user.number] = run_user(within, self.data, user, doing[user], role=name)
 
         conditions.run_concurrently(session, [partial(run, user) for user in users])
-        elapsed = elapsed_ms(done.values())
+        elapsed = elapsed_ms(power.ran for power in done.values())
         if all(succeeded(power) for power in done.values()):
             session.measure(name, elapsed_ms=elapsed, queries=len(users) * len(self.queries))
         session.listener.note(f"{name}: {units.seconds(elapsed / 1000)}.")
@@ -386,7 +380,7 @@ class Mixed(Suite):
         if phase == TOGETHER:
             session.listener.note(f"All parts at once: {units.seconds(time.monotonic() - began)}.")
         for group, powers in done.items():
-            elapsed = elapsed_ms(powers.values())
+            elapsed = elapsed_ms(power.ran for power in powers.values())
             session.listener.note(f"{group}, {phase}: {units.seconds(elapsed / 1000)}.")
             if all(succeeded(power) for power in powers.values()):
                 queries = sum(len(power.samples) for power in powers.values())
@@ -406,13 +400,12 @@ class Mixed(Suite):
         done[label] = run_user(session.tagged(group=group), self.data, user, doing, role=group)
 
     def _enrich(self, session: Session, *, doing: Callable[[str], None]) -> None:
-        began = time.monotonic()
         session = session.tagged(group=_ENRICHMENT)
         # Its own measures are a part of the time measured here, and would be counted twice.
         within = session.tagged(reference=True)
-        self.enrichment.repetition(
+        ran = self.enrichment.enrich(
             replace(within, profile=Enrichment.profile, listener=ConcurrentListener(session.listener, doing))
         )
-        elapsed = (time.monotonic() - began) * 1000
-        session.measure(_ENRICHMENT, elapsed_ms=round(elapsed))
+        elapsed = elapsed_ms([ran])
+        session.measure(_ENRICHMENT, elapsed_ms=elapsed)
         session.listener.note(f"{_ENRICHMENT}, {session.part}: {units.seconds(elapsed / 1000)}.")

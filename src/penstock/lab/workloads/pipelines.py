@@ -11,6 +11,7 @@ from typing import Annotated, Any, ClassVar
 
 from penstock import units
 from penstock.errors import InvalidInput
+from penstock.lab.launchers import JobResult
 from penstock.lab.session import Session
 from penstock.lab.workloads.base import GeneratedData, Suite
 from penstock.lab.workloads.options import (
@@ -204,9 +205,12 @@ class Enrichment(Suite):
         )
 
     def repetition(self, session: Session) -> None:
+        self.enrich(session)
+
+    def enrich(self, session: Session) -> JobResult:
         output, report = session.key("sales"), session.key("enrich") + ".jsonl"
         try:
-            session.application(
+            ran = session.application(
                 "enrich",
                 f"{_ENRICHMENT_MAIN}.Enrich",
                 (
@@ -220,6 +224,7 @@ class Enrichment(Suite):
         finally:
             session.remove(output)
         session.replay(report)
+        return ran
 
 
 _KMEANS_MAIN = "io.penstock.workloads.kmeans"

@@ -6,7 +6,6 @@ import json
 import os
 import subprocess
 import tempfile
-import time
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -16,7 +15,7 @@ from penstock import units
 from penstock.errors import ClusterError, InvalidInput
 from penstock.lab import conditions
 from penstock.lab.environment import machine, workloads_jar
-from penstock.lab.launchers import JobResult
+from penstock.lab.launchers import JobResult, elapsed_ms
 from penstock.lab.session import Session
 from penstock.lab.workloads.base import GeneratedData, Suite
 from penstock.lab.workloads.options import ObjectSize, Option, Reload, size
@@ -186,7 +185,6 @@ class TeraSort(Suite):
             measure_local_sort(session, self.data.prefix)
 
     def _sort_all(self, session: Session, outputs: list[str]) -> None:
-        started = time.monotonic()
         ran: dict[int, JobResult] = {}
 
         def sort(user: int, output: str, within: Session) -> None:
@@ -196,12 +194,11 @@ class TeraSort(Suite):
             conditions.oversubscribed(session, self.concurrent),
             [partial(sort, user, output) for user, output in enumerate(outputs, start=1)],
         )
-        elapsed_ms = (time.monotonic() - started) * 1000
         if self.concurrent > 1:
             core_seconds = [one.sample["core_seconds"] for one in ran.values()]
             session.measure(
                 f"{self.concurrent} sorts at once, start to end",
-                elapsed_ms=elapsed_ms,
+                elapsed_ms=elapsed_ms(ran.values()),
                 bytes=self.concurrent * self.data.bytes,
                 rows=self.concurrent * self.data.records,
                 core_seconds=sum(core_seconds) if all(core_seconds) else None,

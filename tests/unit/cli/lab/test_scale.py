@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from penstock.cli.lab import app, options, scale
+from penstock.cli.lab import app, commands, options, scale
 from penstock.cli.lab.scale import cluster_sizes
 from penstock.clusters import choice
 from penstock.engine.policy import admission
@@ -148,6 +148,38 @@ def test_every_size_is_an_arm_and_the_curve_is_shown(monkeypatch: pytest.MonkeyP
     assert f"penstock lab price --prices {mine} 1-core 2-cores 4-cores" in said
     assert "EUR per run" in page.read_text(encoding="utf-8")
     assert told.exit_code == 1  # as the outcome of an arm calls for, though there is a curve
+
+
+@pytest.mark.parametrize(
+    ("arguments", "plain", "ours"),
+    [
+        (["--conf", "spark.a=1"], {"spark.a": "1"}, {"spark.a": "1"}),
+        (
+            ["--conf", "spark.a=1", "--conf-plain", "spark.a=2", "--conf-penstock", "spark.penstock.b=3"],
+            {"spark.a": "2"},
+            {"spark.a": "1", "spark.penstock.b": "3"},
+        ),
+    ],
+)
+def test_settings_are_every_arms_or_those_of_one(
+    arguments: list[str], plain: dict[str, str], ours: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[Arm] = []
+
+    def run_arms(arms: Sequence[Arm], _: MeasurementPlan) -> list[Run]:
+        asked.extend(arms)
+        raise InvalidInput("nothing is measured here")
+
+    monkeypatch.setattr(commands, "run_arms", run_arms)
+    CliRunner().invoke(app, ["tpcds", "--against-plain", *arguments])
+    assert [(arm.launcher, arm.settings) for arm in asked] == [("plain", plain), ("penstock", ours)]
+    assert {arm.size.executor.cores for arm in asked} == {16}, "as large as the backend's machines, not as this one"
+
+
+def test_a_setting_for_plain_spark_alone_needs_its_arm() -> None:
+    found = CliRunner().invoke(app, ["tpcds", "--conf-plain", "spark.a=1"])
+    assert isinstance(found.exception, InvalidInput)
+    assert found.exception.fix == "add --against-plain"
 
 
 def test_every_workload_on_a_cluster_can_be_scaled() -> None:

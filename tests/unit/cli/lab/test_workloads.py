@@ -6,12 +6,15 @@ import json
 import re
 from importlib import resources
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from penstock import formats
 from penstock.cli import main
-from penstock.clusters import machine
+from penstock.cli.lab import measure, options
+from penstock.clusters import choice, machine
+from penstock.engine.engine import Engine
 from penstock.engine.policy import admission
 from penstock.errors import InvalidInput, StateError
 from penstock.home import Home
@@ -20,6 +23,7 @@ from penstock.lab.records import Description, Recorder
 from penstock.lab.workloads import blocks
 from penstock.lab.workloads.registry import FileWorkloads, restore_suite
 from penstock.lab.workloads.tpcds import Tpcds
+from penstock.model import Capacity, Node
 
 EXAMPLES = Path(__file__).parents[4] / "examples"
 
@@ -71,6 +75,20 @@ def test_what_the_example_shows_as_comments_is_right_too() -> None:
 def test_every_example_beside_the_sources_can_be_measured(file: Path) -> None:
     entry = formats.read(file, fix="")
     assert labfile.parse_experiments(entry, FileWorkloads(), lambda _: admission.usual_size(machine.capacity()))
+
+
+def test_sessions_and_the_labs_clusters_are_sized_for_the_backend_which_need_not_be_this_machine(
+    tmp_path: Path, home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pods = Capacity(cores=40, memory_bytes=200 << 30, node=Node(cores=20, memory_bytes=100 << 30))
+    backend = SimpleNamespace(capacity=lambda: pods, name="kubernetes")
+    monkeypatch.setattr(choice, "backend_of", lambda _: backend)
+    file = tmp_path / "lab.yaml"
+    file.write_text("workload: tpcds")
+    (arm,) = measure._read(file)[0].arms
+    usual = Engine(home, choice.backend_of(home)).usual_size()
+    assert usual.executor.cores == 18, "nine tenths of a node"
+    assert arm.size == options.usual_size() == options.usual_size(Tpcds()) == usual
 
 
 def test_options_in_a_file_mean_what_they_mean_on_the_command_line() -> None:

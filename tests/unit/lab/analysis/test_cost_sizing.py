@@ -5,16 +5,21 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Sequence
+from dataclasses import asdict, replace
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from penstock import prices as pricefile
+from penstock.home import Home
 from penstock.lab.analysis import cost
 from penstock.lab.analysis.cost import CORE_HOURS
 from penstock.lab.analysis.usl import Law
 from penstock.lab.records import Description, Run
 from penstock.lab.report import report, scaling
+from penstock.model import Application, ApplicationSpec, Overhead, State
 
 GIB = 1 << 30
 
@@ -76,7 +81,20 @@ def test_the_whole_cluster_is_paid_for() -> None:
     four = run(4, [3600.0], executor_cores=2)
     assert cost.hourly(cost.cluster_size(four), None) == 5
     prices = pricefile.read_prices()
-    assert cost.run_cost(four, prices).cost == pytest.approx(prices.compute_per_hour(5, 5))
+    overheads = 3 * 384 / 1024
+    assert cost.run_cost(four, prices).cost == pytest.approx(prices.compute_per_hour(5, 5 + overheads))
+
+
+def test_an_hour_of_a_cluster_costs_the_same_in_the_engine_and_in_the_lab(tmp_path: Path) -> None:
+    four = run(4, [3600.0], executor_cores=2)
+    size = replace(cost.cluster_size(four), scratch_memory_bytes=GIB, executor_overhead=Overhead(fixed_bytes=2 * GIB))
+    four = replace(four, description=replace(four.description, size=asdict(size)))
+    at = datetime(2026, 1, 1, tzinfo=timezone.utc)
+    running = Application("app-1", ApplicationSpec("x.jar", size, "x"), State.RUNNING, at, admitted_at=at, cluster={})
+    pricing = pricefile.Pricing(Home(tmp_path))
+    in_engine = pricing.of_attempt(running, at + timedelta(hours=1))
+    assert in_engine is not None
+    assert cost.run_cost(four, pricing.prices()).cost == pytest.approx(in_engine.amount)
 
 
 @pytest.mark.parametrize(
@@ -87,8 +105,16 @@ def test_the_whole_cluster_is_paid_for() -> None:
         (run(4, [5.0], options={"size_bytes": 2}), False),
         (run(4, [5.0], settings={"spark.x": "1"}), False),
         (run(4, [5.0], launcher="plain"), False),
+        (run(4, [5.0], profile="etl"), False),
+        (run(4, [5.0], machine={"cores": 8}), False),
+        (run(4, [5.0], versions={"spark": "4.0.0"}), False),
+        (run(4, [5.0], lake={"gateways": 1}), False),
+        (run(4, [5.0], lake={"endpoints": ["http://127.0.0.1:1"]}), False),
     ],
-    ids=["another size", "one size twice", "other work", "other settings", "another launcher"],
+    ids=[
+        *("another size", "one size twice", "other work", "other settings", "another launcher", "another profile"),
+        *("another machine", "other versions", "fewer gateways", "another number of gateways"),
+    ],
 )
 def test_only_runs_that_differ_in_nothing_but_size_are_a_curve(other: Run, same: bool) -> None:
     assert cost.differ_in_size_alone([run(2, [10.0]), other]) is same

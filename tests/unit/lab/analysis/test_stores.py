@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from penstock.lab.analysis import cost, stores
 from penstock.lab.analysis.stores import StoreChoices
+from penstock.lab.records import Run
+from penstock.lab.report.stores import row_labels
 from tests.unit.lab.analysis.test_cost import DISKS, PRICES
-from tests.unit.lab.lab_runs import GB, run
+from tests.unit.lab.lab_runs import GB, run, size
 from tests.unit.lab.store_runs import STORES, dfsio, eight, lake, timed, tpcds
 
 
@@ -107,6 +110,35 @@ def test_a_run_of_an_older_release_that_recorded_no_store_is_compared_by_time() 
     )
     assert found.ratio(found.rows[0], found.stores[1]) is not None
     assert found.capacity(found.stores[1]) is None
+
+
+def on(one: Run, **changed: Any) -> Run:
+    return replace(one, description=replace(one.description, **changed))
+
+
+def test_each_cluster_of_a_workload_is_a_row_of_its_own() -> None:
+    larger = [on(timed("etl", name), size=size(4)) for name in ("HDFS", "embedded")]
+    runs = [timed("etl", "HDFS"), timed("etl", "embedded"), *larger]
+    found = stores.store_matrix(runs)
+    assert [list(row.cells) for row in found.rows] == [["HDFS", "embedded"]] * 2
+    assert [label.rpartition("; ")[2] for label in row_labels(found)] == [
+        "1 executor of 2 cores, 2.0 GiB",
+        "4 executors of 2 cores, 2.0 GiB",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("changed", "difference"),
+    [
+        ({"size": size(4)}, "cluster size"),
+        ({"profile": "etl"}, "profile"),
+        ({"settings": {"spark.x": "1"}}, "settings"),
+        ({"launcher": "plain"}, "launcher"),
+    ],
+)
+def test_another_cluster_is_not_another_store(changed: dict[str, Any], difference: str) -> None:
+    with pytest.raises(ValueError, match=f"etl: the arms HDFS, embedded differ in {difference}, not only in the store"):
+        stores.store_matrix([timed("etl", "HDFS"), on(timed("etl", "embedded"), **changed)])
 
 
 def test_eight_workloads_on_four_stores_make_a_whole_table() -> None:

@@ -95,8 +95,9 @@ def test_one_round_of_each_is_no_loss_beyond_the_noise() -> None:
 
 def test_a_query_shows_both_arms_files_bytes_and_requests_and_the_tables_that_made_the_difference() -> None:
     found = table(compared(), "Reads: with")
-    files, size, gets, read, seconds, ratio, tables = rows(found)["q72"]
+    files, size, gets, gets_per_file, read, seconds, ratio, tables = rows(found)["q72"]
     assert (files, size, gets, read) == ("140 → 49", "11.0 MB → 1.80 MB", "280 → 98", "280 kB → 98.0 kB")
+    assert gets_per_file == "2", "both arms sent two for each file"
     assert (seconds, ratio) == ("10.00 → 2.50", "0.25")
     assert tables == "inventory 90 → 9, catalog_sales 50 → 40"
     assert rows(found)["q9"][:3] == ("100", "1.00 MB", "200")
@@ -134,7 +135,7 @@ def test_runs_of_before_reads_were_recorded_compare_as_ever() -> None:
 def test_files_are_reported_without_requests_where_those_were_not_counted() -> None:
     plain = {k: v for k, v in query("q1", 1, {"item": (5, 5)}).items() if k != "lake"}
     found = table(report.document([made.run("tpcds", made.repetition(1, [plain]))]), "Reads per query")
-    assert rows(found)["q1"] == ("5", "5 B", "", "")
+    assert rows(found)["q1"] == ("5", "5 B", "", "", "")
 
 
 def test_the_cost_of_the_index_is_that_of_the_arm_that_built_it_per_thousand_files() -> None:

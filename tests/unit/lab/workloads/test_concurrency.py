@@ -6,6 +6,7 @@ import threading
 from collections.abc import Sequence
 from concurrent import futures
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +38,16 @@ def is_user(name: str, *numbers: int) -> bool:
 def test_no_cluster_of_a_crowd_has_an_executor_larger_than_a_node() -> None:
     pods = Capacity(64, 512 * GIB, node=Node(4, 16 * GIB), elastic=True)
     assert conditions.equal_share(pods, 2).executor.cores == 3
+
+
+def test_a_crowd_has_its_share_of_what_an_autoscaler_may_add_and_is_refused_beyond_that() -> None:
+    now = Capacity(0, 0, elastic=True, most=Capacity(64, 64 * GIB, node=Node(8, 32 * GIB)))
+    share = conditions.equal_share(now, 4)
+    assert (share.executor.cores, promised(share).memory_bytes <= 16 * GIB) == (7, True)
+    conditions.require_clusters_fit(share, 4, now)
+    with pytest.raises(InvalidInput, match=r"64\.0 GiB can be promised"):
+        conditions.require_clusters_fit(share, 20, now)
+    conditions.require_clusters_fit(share, 20, replace(now, most=None))
 
 
 some_queries = st.lists(st.sampled_from(tpcds.ALL), min_size=5, unique=True)
