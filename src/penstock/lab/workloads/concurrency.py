@@ -107,15 +107,13 @@ def elapsed_ms(powers: Iterable[PowerRunResult]) -> int:
 def distinct_answers(answers: Mapping[str, Iterable[Mapping[str, Any]]]) -> list[dict[str, Any]]:
     """Deduplicate users' answers: each distinct answer of a query once, with the users in `whose`.
 
-    Answers are the same only if their rows are literally equal, in any order: this saves the checker repeated work, and
-    leaves the verdict to it.
+    Answers are the same only if their rows are literally equal, in the same order: this saves the checker repeated
+    work, and leaves the verdict to it.
     """
-    found: dict[tuple[str, ...], dict[str, Any]] = {}
+    found: dict[str, dict[str, Any]] = {}
     for label, lines in answers.items():
         for line in lines:
-            rows = sorted(json.dumps(row) for row in line["rows"])
-            identity = (line["query"], json.dumps([line["columns"], line["types"]]), *rows)
-            found.setdefault(identity, {**line, "whose": []})["whose"].append(label)
+            found.setdefault(json.dumps(line), {**line, "whose": []})["whose"].append(label)
     return list(found.values())
 
 
