@@ -209,7 +209,7 @@ class Streams(Suite):
     scale: tpcds.Scale = 1
     queries: tpcds.Queries = tpcds.ALL
     seed: Seed = 1
-    alone: Annotated[bool, Option("Measure a single user first, as the baseline of the slow-down.")] = True
+    alone: Annotated[bool, Option("Measure a single user first, as the baseline of the slowdown.")] = True
     validate: Validate = True
     object_size_bytes: ObjectSize = DEFAULT_OBJECT
 
@@ -313,7 +313,7 @@ class Mixed(Suite):
     ] = _IO54
     clicks_per_line: Annotated[int, Option("Clicks for each order line of the enrichment.", least=1)] = 3
     seed: Seed = 1
-    alone: Annotated[bool, Option("Measure each part alone first, as the baseline of the slow-down.")] = True
+    alone: Annotated[bool, Option("Measure each part alone first, as the baseline of the slowdown.")] = True
     validate: Validate = True
 
     @property
