@@ -228,8 +228,8 @@ def _tied(keys: Row, others: Row, allowed: Sequence[Tolerance | None]) -> bool:
             continue
         if tolerated is None or not (_is_number(one) and _is_number(other)):
             return False
-        near, far = sorted((float(one), float(other)), key=abs)
-        return abs(far - near) <= 2 * tolerated.reach(abs(far))  # twice, since either may be rounded
+        a, b = float(one), float(other)
+        return abs(a - b) <= 2 * tolerated.reach(max(abs(a), abs(b)))  # twice, since either may be rounded
     return True
 
 

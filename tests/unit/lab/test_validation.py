@@ -43,6 +43,11 @@ def test_a_division_by_zero_is_null(reference: ReferenceEngine) -> None:
     assert reference.answer("q", "SELECT 1.0 / 0").answer.rows == ((None,),)
 
 
+def test_a_quotient_is_rounded_by_its_decimal_digits_as_in_spark(reference: ReferenceEngine) -> None:
+    text = "SELECT round(a / (coalesce(b, 1)), 2) FROM (VALUES (201, 200), (1, 8), (-1, 8)) t(a, b)"
+    assert reference.answer("q78", text).answer.rows == ((1.01,), (0.13,), (-0.13,))
+
+
 def test_names_in_backticks_are_names(reference: ReferenceEngine) -> None:
     assert reference.answer("q", "SELECT count(*) AS `how many ` FROM sales").answer.columns == ("how many ",)
 
