@@ -23,7 +23,7 @@ HEADING = "TPC-DS against plain Spark"
 SUBTITLE = "104 TPC-DS queries at scale 1, the same tables and sizes: seconds, median and range"
 SOURCE = f"docs/results.md: “{HEADING}”, with command, machine and date"
 ROW = re.compile(
-    r"^\| 104 queries, s \| (?P<plain>[^|]+) \| (?P<penstock>[^|]+) \| \*\*(?P<ratio>[\d.]+)\*\* \[[^]]+\] \|$",
+    r"^\| 104 queries, s \| (?P<plain>[^|]+) \| (?P<penstock>[^|]+) \| \*\*(?P<ratio>[\d.]+)\*\* \|$",
     re.MULTILINE,
 )
 TIMES = re.compile(r"(?P<median>[\d.]+) \((?P<low>[\d.]+)–(?P<high>[\d.]+)\)")

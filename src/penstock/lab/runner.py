@@ -273,7 +273,7 @@ def _conclude(begun: StartedArm, listener: ProgressListener) -> Run:
 def _outcome(run: Run) -> str:
     if any(not sample["right"] for sample in run.of_kind("check")):
         return "wrong"
-    if any(sample["verdict"] != "equal" for sample in run.of_kind("answer")):
+    if any(sample["verdict"] == "different" for sample in run.of_kind("answer")):
         return "wrong"
     if any(sample["status"] != "ok" for kind in ("repetition", "query") for sample in run.of_kind(kind)):
         return "failed"

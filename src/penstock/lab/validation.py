@@ -14,7 +14,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from penstock.errors import LakeError, MissingRequirement
+from penstock.errors import LakeError, MissingRequirement, PenstockError
 from penstock.home import Home, write_json
 from penstock.lab import answers
 from penstock.lab.answers import Answer, OrderedAnswer, Verdict, format_difference
@@ -45,29 +45,18 @@ class ReferenceEngine:
     def close(self) -> None:
         self._connection.close()
 
-    def answer(self, query: str, text: str) -> Answer:
-        return self._run(query, answers.to_duckdb(query, text))
-
-    def whole(self, query: str, text: str) -> OrderedAnswer | None:
-        """Return the ordered result without the final LIMIT, with its sort keys; None for a query without one."""
+    def answer(self, query: str, text: str, *, whole: bool = False) -> OrderedAnswer:
+        """Return the result with its sort keys; with `whole`, also the rows behind the query's final LIMIT."""
         plan = self._parse(answers.to_duckdb(query, text))
         node = plan["statements"][0]["node"]
         limit = _final_limit(node)
-        if limit is None:
-            return None
-        node["modifiers"] = [part for part in node["modifiers"] if part["type"] != "LIMIT_MODIFIER"]
+        if whole:
+            node["modifiers"] = [part for part in node["modifiers"] if part["type"] != "LIMIT_MODIFIER"]
         keys, hidden = _expose_sort_keys(node)
-        result = self._run(query, self._scalar("SELECT json_deserialize_sql(?)", json.dumps(plan)))
-        visible = len(result.columns) - hidden
-        names = [name.lower() for name in result.columns]
-        positions = [key if isinstance(key, int) else names.index(key) for key in keys]
-        return OrderedAnswer(
-            Answer(
-                query, result.columns[:visible], result.types[:visible], tuple(row[:visible] for row in result.rows)
-            ),
-            tuple(tuple(row[position] for position in positions) for row in result.rows),
-            limit,
-        )
+        found = self._run(query, self._scalar("SELECT json_deserialize_sql(?)", json.dumps(plan)))
+        names = [name.lower() for name in found.columns]
+        positions = tuple(key if isinstance(key, int) else names.index(key) for key in keys)
+        return OrderedAnswer(found, len(names) - hidden, positions, limit)
 
     def _run(self, query: str, sql: str) -> Answer:
         cursor = self._connection.execute(sql)
@@ -172,6 +161,7 @@ class AnswerKey:
         self._store = store
         self._prefix = prefix
         self._reference: ReferenceEngine | None = None
+        self._unreadable: PenstockError | None = None
         self._forget_others()
 
     def close(self) -> None:
@@ -179,11 +169,11 @@ class AnswerKey:
             self._reference.close()
             self._reference = None
 
-    def expected(self, query: str, text: str) -> Answer:
-        adapted = hashlib.sha256(answers.to_duckdb(query, text).encode()).hexdigest()[:12]
-        file = self._directory / f"{query}-{adapted}.json"
+    def expected(self, query: str, text: str) -> OrderedAnswer:
+        digest = _short_hash(f"keys {answers.to_duckdb(query, text)}".encode())
+        file = self._directory / f"{query}-{digest}.json"
         if file.exists():
-            return Answer.from_json(json.loads(file.read_text(encoding="utf-8")))
+            return OrderedAnswer.from_json(json.loads(file.read_text(encoding="utf-8")))
         answer = self._engine().answer(query, text)
         write_json(file, answer.to_json())
         return answer
@@ -191,20 +181,28 @@ class AnswerKey:
     def check(self, answer: Answer, text: str) -> Verdict:
         """Return the verdict. The full result is computed only where rows tied at a LIMIT may explain a difference."""
         expected = self.expected(answer.query, text)
-        verdict = answers.compare(answer, expected)
-        if verdict.same or len(answer.rows) != len(expected.rows):
+        verdict = answers.compare_ordered(answer, expected)
+        if verdict.same or expected.limit is None or len(answer.rows) != len(expected.extended.rows):
             return verdict
-        whole = self._engine().whole(answer.query, text)
-        return verdict if whole is None else answers.compare_top(answer, whole)
+        return answers.compare_ordered(answer, self._engine().answer(answer.query, text, whole=True))
 
     def _engine(self) -> ReferenceEngine:
         if self._reference is None:
             for other in self._directory.glob("files-*"):
                 if other != self._files:
                     shutil.rmtree(other, ignore_errors=True)
-            download(self._store, self._prefix, self._files)
+            self._download()
             self._reference = ReferenceEngine(self._files, scratch=self._directory / "scratch")
         return self._reference
+
+    def _download(self) -> None:
+        if self._unreadable is not None:
+            raise self._unreadable  # instead of another attempt for each query
+        try:
+            download(self._store, self._prefix, self._files)
+        except PenstockError as error:
+            self._unreadable = error
+            raise
 
     def _forget_others(self) -> None:
         self._directory.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -227,13 +225,35 @@ def _short_hash(content: bytes) -> str:
 def check_answers(
     key: AnswerKey, lines: Iterable[Mapping[str, Any]], texts: Mapping[str, str], now: Callable[[str], None]
 ) -> Iterator[dict[str, Any]]:
-    """Yield a sample of kind `answer` for each line of an application's `answers.jsonl`, with its `whose` if any."""
+    """Yield a sample of kind `answer` for each line of an application's `answers.jsonl`, with its `whose` if any.
+
+    An answer that cannot be checked is `unchecked`, with the reason in its note, and so is a line without `rows`.
+    """
     found = list(lines)
     for index, line in enumerate(found, start=1):
         now(f"{line['query']} ({index} of {len(found)})")
-        answer = Answer.from_json(line)
-        verdict = key.check(answer, texts[answer.query])
-        sample = {"query": answer.query, "verdict": "equal" if verdict.same else "different", "note": verdict.note}
-        if "whose" in line:
-            sample["whose"] = line["whose"]
-        yield sample if verdict.same else {**sample, "lines": format_difference(verdict, answer.columns)}
+        whose = {"whose": line["whose"]} if "whose" in line else {}
+        yield {**_check_answer(key, line, texts[line["query"]]), **whose}
+
+
+def _check_answer(key: AnswerKey, line: Mapping[str, Any], text: str) -> dict[str, Any]:
+    import duckdb  # noqa: PLC0415  as above
+
+    if "rows" not in line:
+        return _unchecked(line["query"], "the application left no answer")
+    answer = Answer.from_json(line)
+    try:
+        verdict = key.check(answer, text)
+    except (duckdb.Error, PenstockError) as error:
+        return _unchecked(line["query"], f"DuckDB has no answer: {error}")
+    sample = {
+        "query": answer.query,
+        "verdict": "equal" if verdict.same else "different",
+        "rows": verdict.rows,
+        "note": verdict.note,
+    }
+    return sample if verdict.same else {**sample, "lines": format_difference(verdict, answer.columns)}
+
+
+def _unchecked(query: str, why: str) -> dict[str, Any]:
+    return {"query": query, "verdict": "unchecked", "rows": 0, "note": why.splitlines()[0]}

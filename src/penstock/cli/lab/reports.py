@@ -94,7 +94,7 @@ def end_as(runs: Sequence[Run]) -> None:
     """Exit with the code of the runs' outcomes: 9 if a result was wrong, 1 if a repetition failed."""
     for run in runs:
         if run.outcome == "wrong":
-            answers = [str(sample["query"]) for sample in run.of_kind("answer") if sample["verdict"] != "equal"]
+            answers = [str(sample["query"]) for sample in run.of_kind("answer") if sample["verdict"] == "different"]
             checks = [str(sample["name"]) for sample in run.of_kind("check") if not sample["right"]]
             raise ValidationFailed(
                 f"{len(answers) + len(checks)} results of {run.description.id} are wrong",

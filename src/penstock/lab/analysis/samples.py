@@ -67,12 +67,10 @@ def failed_queries(run: Run) -> set[str]:
 
 
 def answer_verdicts(run: Run) -> Mapping[str, str]:
-    """Verdicts by query: `different` where any of its answers was, else `equal`. Unchecked queries are left out."""
-    verdicts: dict[str, str] = {}
-    for sample in run.of_kind("answer"):
-        if verdicts.get(sample["query"]) != "different":
-            verdicts[str(sample["query"])] = str(sample["verdict"])
-    return verdicts
+    """Verdicts by query: the worst of its answers'. Queries without an `answer` sample are left out."""
+    worst = ("equal", "unchecked", "different")
+    found = sorted(run.of_kind("answer"), key=lambda sample: worst.index(sample["verdict"]))
+    return {str(sample["query"]): str(sample["verdict"]) for sample in found}
 
 
 @dataclass(frozen=True)
@@ -85,7 +83,7 @@ class ValidationCounts:
 
 def validation_counts(run: Run) -> ValidationCounts:
     found = [bool(sample["right"]) for sample in checks(run)]
-    found += [sample["verdict"] == "equal" for sample in run.of_kind("answer")]
+    found += [sample["verdict"] == "equal" for sample in run.of_kind("answer") if sample["verdict"] != "unchecked"]
     return ValidationCounts(len(found), sum(found))
 
 

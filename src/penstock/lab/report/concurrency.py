@@ -85,7 +85,7 @@ def _slowdowns(slower: list[Ratio], group: str | None) -> list[Section]:
     text = f"The median query takes {units.number(middle)} times as long under concurrency as alone"
     text += ", from " + " to ".join(f"{units.number(part.ratio)} ({part.name})" for part in ends) + "."
     figure = query_plots.ratios(slower, "concurrent / alone")
-    plot = Plot(_name("slow-down", group), figure, text, height=90 + 15 * len(slower))
+    plot = Plot(_name("slowdown", group), figure, text, height=90 + 15 * len(slower))
     return [Section(_title("Slowdown per query", group), f"{text} Medians over users and repetitions.", [plot])]
 
 

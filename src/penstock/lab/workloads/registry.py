@@ -37,7 +37,7 @@ WORKLOADS = {
         """Run TPC-DS as several concurrent users, each with all queries in a different random order.
 
         The users share the machine: unless a size is given, each cluster gets an equal part of it. The single user's
-        cluster has the same size, so the slow-down is the cost of concurrency.
+        cluster has the same size, so the slowdown is the cost of concurrency.
         """,
     ),
     "mixed": Workload(

@@ -372,7 +372,10 @@ class Tpcds(Suite):
 
 @dataclass(frozen=True)
 class PowerRunResult:
-    """The result of a power run: its application, its `query` samples, and a function that reads its answers."""
+    """The result of a power run: its application, its `query` samples, and a function that reads its answers.
+
+    A query that succeeded but left no answer has one without `rows`.
+    """
 
     ran: JobResult
     samples: Sequence[Mapping[str, Any]]
@@ -413,7 +416,13 @@ def power_run(
     samples = session.report_of(ran, f"{output}/samples.jsonl")
     for sample in samples:
         session.record("query", **sample)
-    return PowerRunResult(ran, samples, lambda: session.json_lines(f"{output}/answers.jsonl"))
+
+    def answers() -> list[dict[str, Any]]:
+        found = session.json_lines(f"{output}/answers.jsonl")
+        lost = {sample["query"] for sample in samples if sample["status"] == "ok"} - {line["query"] for line in found}
+        return found + [{"query": query} for query in names if query in lost]
+
+    return PowerRunResult(ran, samples, answers)
 
 
 def record_verdicts(

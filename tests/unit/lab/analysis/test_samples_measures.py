@@ -11,7 +11,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.lab.analysis.resources import core_seconds, core_seconds_per_gb, main_measure, roles
-from penstock.lab.analysis.samples import all_passed, gb_per_core_hour, measures_by_name, repetitions, validation_counts
+from penstock.lab.analysis.samples import (
+    all_passed,
+    answer_verdicts,
+    gb_per_core_hour,
+    measures_by_name,
+    repetitions,
+    validation_counts,
+)
 from penstock.lab.analysis.verdicts import compare_all
 from penstock.lab.records import Run
 from tests.unit.lab import lab_runs
@@ -132,6 +139,13 @@ def test_answers_of_queries_are_checks_too() -> None:
     found = run(check("rows"), {"kind": "answer", "query": "q1", "verdict": "different"})
     assert (validation_counts(found).total, validation_counts(found).passed) == (2, 1)
     assert not all_passed(found)
+
+
+def test_an_unchecked_answer_is_neither_right_nor_wrong() -> None:
+    verdicts = ("equal", "unchecked", "different", "unchecked", "equal")
+    found = run(*({"kind": "answer", "query": f"q{i // 2}", "verdict": verdict} for i, verdict in enumerate(verdicts)))
+    assert answer_verdicts(found) == {"q0": "unchecked", "q1": "different", "q2": "equal"}
+    assert (validation_counts(found).total, validation_counts(found).passed) == (3, 2)
 
 
 def test_a_reference_and_single_users_are_in_no_total() -> None:

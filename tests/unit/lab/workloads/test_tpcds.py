@@ -142,7 +142,17 @@ def test_a_wrong_answer_is_a_failure_that_shows_the_rows(world: World) -> None:
     assert run.outcome == "wrong"
     (wrong,) = [sample for sample in run.of_kind("answer") if sample["verdict"] == "different"]
     assert wrong["query"] == "q2"
-    assert wrong["lines"][2:] == ["  - 2.5", "  + 2.6"]
+    assert wrong["lines"][2:] == ["  - 2.5", "  + 2.60"]
+
+
+def test_an_answer_that_was_lost_is_recorded_as_unchecked(world: World) -> None:
+    del world.answers["q2"]
+    run = world.measure(SUITE)
+    assert run.outcome == "ok"
+    assert [(s["query"], s["verdict"], s["rows"]) for s in run.of_kind("answer")] == [
+        ("q1", "equal", 1),
+        ("q2", "unchecked", 0),
+    ]
 
 
 def test_a_failed_query_is_recorded_and_the_others_are_still_checked(world: World) -> None:
