@@ -20,7 +20,7 @@ import itertools
 import math
 import statistics
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
@@ -46,7 +46,7 @@ Times = Mapping[int, Costs]
 
 _Array = NDArray[np.float64]
 
-DRAWS = 2000
+DRAWS = 1000
 _LEVEL = 0.99
 """The nominal level of the law's bands: at the edge of the cone, and beyond the measured sizes, it leaves 95 %."""
 LEAST_SIZES = 3
@@ -96,22 +96,22 @@ class Law:
 
 @dataclass(frozen=True)
 class Fit:
-    """`drawn` are the laws that the measurements leave open; without them the noise is unknown."""
+    """`drawn` are the constants of laws that the measurements leave open, a row each; without them there is no band."""
 
     law: Law
-    drawn: tuple[Law, ...]
+    drawn: _Array = field(compare=False)
+
+    @property
+    def has_band(self) -> bool:
+        return len(self.drawn) > 0
 
     def interval(self, figure: Callable[[Law], float]) -> Interval | None:
         """The confidence interval of a figure of the law; None where the noise is unknown."""
-        return _middle(np.array([figure(law) for law in self.drawn]))
+        return _middle(np.array([figure(Law(*constants)) for constants in self.drawn.tolist()]))
 
     def band(self, cores: float) -> Interval | None:
         """The confidence interval of the seconds on that many cores, if the law holds there."""
-        return _middle(self._constants @ (1 / cores, 1, cores - 1))
-
-    @cached_property
-    def _constants(self) -> _Array:
-        return np.array([(law.divided, law.undivided, law.added) for law in self.drawn]).reshape(-1, 3)
+        return _middle(self.drawn @ (1 / cores, 1, cores - 1))
 
 
 def _middle(drawn: _Array) -> Interval | None:
@@ -132,9 +132,10 @@ def fit(times: Times, *, seed: int = 1) -> Fit | NoFit:
     """Fit the law with the least squared relative error, and draw the laws of its bands.
 
     Errors are relative to the median of their size, so a short time on many cores weighs as much as a long one on few.
-    A draw moves the mean of each size by Student's t for its number of rounds, with the error of all sizes together,
-    the law's misfit included, and fits the law to the moved means. On one face of the cone, the quantiles of the draws
-    are thus Student's intervals. Resampled times would be too alike: of three, one resample in nine repeats one time.
+    A draw moves the mean of each size by Student's t, and fits the law to the moved means, so that on one face of the
+    cone the quantiles of the draws are Student's intervals. The error is that of all sizes together, the law's misfit
+    included, or that of the size itself where it is greater. Resampled times would be too alike: of three, one
+    resample in nine repeats one time.
     """
     measured = {cores: list(rounds.values()) for cores, rounds in sorted(times.items()) if rounds}
     if len(measured) < LEAST_SIZES:
@@ -147,16 +148,17 @@ def fit(times: Times, *, seed: int = 1) -> Fit | NoFit:
     medians = np.array([statistics.median(seconds) for seconds in measured.values()])
     # The law gives all rounds of a size the same time: their mean, weighted by their number, stands for them.
     cone = _Cone(list(measured), np.sqrt(counts) / medians)
-    (best,) = cone.nearest(means[np.newaxis])
+    best = Law(*cone.nearest(means[np.newaxis])[0].tolist())
     degrees = sum(counts) - LEAST_SIZES
     if not degrees:
-        return Fit(best, ())
-    errors = [math.log(value / best.seconds(cores)) for cores, seconds in measured.items() for value in seconds]
-    error = math.sqrt(math.fsum(value**2 for value in errors) / degrees)
+        return Fit(best, np.empty((0, 3)))
+    squares = [sum(math.log(value / best.seconds(cores)) ** 2 for value in each) for cores, each in measured.items()]
+    own = np.array(squares) / np.maximum(counts - 1, 1)
+    error = np.sqrt(np.maximum(own, math.fsum(squares) / degrees))
     dice = np.random.default_rng(seed)
     student = dice.standard_normal((DRAWS, len(means))) / np.sqrt(dice.chisquare(degrees, (DRAWS, 1)) / degrees)
     moved = np.clip(error / np.sqrt(counts) * student, -_FARTHEST, _FARTHEST)
-    return Fit(best, tuple(cone.nearest(means * np.exp(moved))))
+    return Fit(best, cone.nearest(means * np.exp(moved)))
 
 
 _FARTHEST = 10.0
@@ -172,26 +174,24 @@ class _Cone:
     def __init__(self, sizes: Sequence[int], weights: _Array) -> None:
         self._weights = weights
         columns = weights[:, np.newaxis] * np.array([[ray.seconds(cores) for ray in _RAYS] for cores in sizes])
-        faces = itertools.chain.from_iterable(itertools.combinations(range(len(_RAYS)), count) for count in (1, 2, 3))
+        rays = np.array([[ray.divided, ray.undivided, ray.added] for ray in _RAYS])
+        faces = [list(face) for count in (1, 2, 3) for face in itertools.combinations(range(len(_RAYS)), count)]
         # The columns are independent wherever there are three sizes or more.
-        self._faces = [(list(face), columns[:, face], np.linalg.pinv(columns[:, face])) for face in faces]
+        self._faces = [(rays[face], columns[:, face], np.linalg.pinv(columns[:, face])) for face in faces]
 
-    def nearest(self, seconds: _Array) -> list[Law]:
-        """Return the law nearest to the seconds of each size, for each row."""
+    def nearest(self, seconds: _Array) -> _Array:
+        """Return the constants of the law nearest to the seconds of each size, for each row."""
         target = seconds * self._weights
         most = np.full(len(target), -np.inf)
-        multiples = np.zeros((len(target), len(_RAYS)))
-        for face, columns, inverse in self._faces:
-            solved = target @ inverse.T
+        found = np.zeros((len(target), 3))
+        for constants, columns, inverse in self._faces:
+            multiples = target @ inverse.T
             # Where the best solution is outside of the cone, another face has a better one.
-            explained = np.where((solved >= 0).all(axis=1), ((solved @ columns.T) ** 2).sum(axis=1), -np.inf)
+            explained = np.where((multiples >= 0).all(axis=1), ((multiples @ columns.T) ** 2).sum(axis=1), -np.inf)
             better = explained > most
-            most = np.where(better, explained, most)
-            only = np.zeros((len(target), len(_RAYS)))
-            only[:, face] = solved
-            multiples[better] = only[better]
-        constants = multiples @ np.array([[ray.divided, ray.undivided, ray.added] for ray in _RAYS])
-        return [Law(*row) for row in constants.tolist()]
+            most[better] = explained[better]
+            found[better] = multiples[better] @ constants
+        return found
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,7 @@ from penstock.lab.analysis.samples import (
 )
 from penstock.lab.records import Run
 
-LEVEL = 0.96
+LEVEL = 0.97
 """The nominal level of intervals and tests: above 95 %, so that noise which is not lognormal leaves 95 %."""
 FEWEST = 5
 """The fewest rounds for a verdict."""

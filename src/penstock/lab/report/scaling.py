@@ -201,13 +201,13 @@ def _throughput(sizing: Sizing) -> Section:
     note += (
         "The band holds the law with at least 95 %, by Student's t over the repetitions; it does not cover the risk "
         "that the law fails beyond the measured sizes."
-        if curve.fit.drawn
+        if curve.fit.has_band
         else "There are no more measurements than unknowns, so the noise is unknown and there is no band."
     )
     predicted = {size.cores for size in curve.predicted}
     if refused := [cores for cores in sizes_beyond(curve.measured[-1].cores) if cores not in predicted]:
         note += f" {units.some([str(cores) for cores in refused])} cores are not predicted: " + (
-            f"the band there spans more than a factor of {WIDEST:g}." if curve.fit.drawn else "there is no band."
+            f"the band there spans more than a factor of {WIDEST:g}." if curve.fit.has_band else "there is no band."
         )
     return Section("Throughput", note, [plot])
 

@@ -128,7 +128,7 @@ def _law(curve: Curve, fit: Fit, rate: Callable[[float], float]) -> list[Figure]
     end = max([last, *(size.cores for size in curve.predicted)])
     inside, outside = _grid(min(first, 1), last), _grid(last, end)
     traces = [_ideal(fit, rate, end)]
-    if fit.drawn:
+    if fit.has_band:
         traces.append(_band(fit, rate, [*inside, *outside[1:]]))
     for name, cores, dash in (("the law", inside, 0), ("predicted", outside, 1)):
         rates = [rate(fit.law.seconds(count)) for count in cores]
