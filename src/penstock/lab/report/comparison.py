@@ -218,7 +218,11 @@ def document(runs: Sequence[Run]) -> Document:
         good=not warnings,
         key_figures=_key_figures(one, names) if one else _key_figures_of_arms(names[0], arms),
         sections=[
-            *([*_ratio_section(one, names), _table_section(one, names)] if one else [_overview(names[0], arms)]),
+            *(
+                [*_ratio_section(one, names), _table_section(one, runs, names)]
+                if one
+                else [_overview(runs, names[0], arms)]
+            ),
             *checks.failures(runs, names),
             *(own(runs, names) if own else []),
             *_reads(runs, names, found),
@@ -318,8 +322,8 @@ def _headline(found: Comparison, names: Sequence[str]) -> str:
     if len(found.parts) == 1:
         return f"{sentence}{sides}."
     slower = [part.name for part in found.parts if part.verdict == SLOWER and part.ratio > _CLEARLY_SLOWER]
-    which = units.plural(len(slower), f"{one} is", f"{many} are") if slower else f"no {one} is"
-    return f"{sentence}{sides}; {which} shown to be more than 10 % slower."
+    which = units.plural(len(slower), f"{one} has", f"{many} have") if slower else f"no {one} has"
+    return f"{sentence}{sides}; {which} the verdict “{SLOWER}” and a ratio above {_CLEARLY_SLOWER:g}."
 
 
 def cost(value: float, part: Ratio) -> str:
@@ -353,7 +357,7 @@ def _counts(found: Comparison) -> str:
     return ", ".join(f"{verdicts.count(verdict)} {verdict}" for verdict in dict.fromkeys(verdicts))
 
 
-def _table_section(found: Comparison, names: Sequence[str]) -> Section:
+def _table_section(found: Comparison, runs: Sequence[Run], names: Sequence[str]) -> Section:
     one, many = nouns(found.baseline)
     parts = found.parts if found.total in found.parts else (found.total, *found.parts)
     rows = [
@@ -370,12 +374,18 @@ def _table_section(found: Comparison, names: Sequence[str]) -> Section:
     ]
     columns = (one, "unit", *names, "ratio", "95 % interval", "verdict")
     table = Table(columns, rows, numeric=frozenset({2, 3, 4, 5})).filled()
-    return Section(f"All {many}", _left_out(found), [table], brief=True)
+    return Section(f"All {many}", _left_out(found, runs, names), [table], brief=True)
 
 
-def _left_out(found: Comparison) -> str:
-    names = ", ".join(found.only_in_one)
-    return f"Left out of the total, because not every arm completed them: {names}." if names else ""
+def _left_out(found: Comparison, runs: Sequence[Run], names: Sequence[str]) -> str:
+    failed = [failed_queries(run) for run in runs]
+
+    def named(measure: str) -> str:
+        arms = [name for name, own in zip(names, failed, strict=True) if measure in own]
+        return f"{measure} (failed in {units.some(arms)})" if arms else measure
+
+    lost = ", ".join(map(named, found.only_in_one))
+    return f"Left out of the total, because not every arm completed them: {lost}." if lost else ""
 
 
 def _key_figures(found: Comparison, names: Sequence[str]) -> list[KeyFigure]:
@@ -426,7 +436,7 @@ def _key_figures_of_arms(baseline: str, arms: Mapping[str, Comparison]) -> list[
     return figures
 
 
-def _overview(baseline: str, arms: Mapping[str, Comparison]) -> Section:
+def _overview(runs: Sequence[Run], baseline: str, arms: Mapping[str, Comparison]) -> Section:
     first = next(iter(arms.values()))
     total, unit = first.total, first.total.unit
     spreads: dict[str, Spread] = {baseline: total.baseline}
@@ -449,7 +459,7 @@ def _overview(baseline: str, arms: Mapping[str, Comparison]) -> Section:
         "core-seconds",
     )
     table = Table(columns, rows, numeric=frozenset({1, 2, 3, 4, 5, 7})).filled()
-    note = f"Ratios to {baseline}, with their 95 % interval. {PAIRED} {_left_out(first)}"
+    note = f"Ratios to {baseline}, with their 95 % interval. {PAIRED} {_left_out(first, runs, (baseline, *arms))}"
     return Section("Arms", note.rstrip(), [plot, table], brief=True)
 
 
