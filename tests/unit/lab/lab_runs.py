@@ -24,6 +24,7 @@ SIZE = size(1)
 
 
 def run(workload: str, samples: Iterable[dict[str, Any]], *, arm: str = "Penstock", **described: Any) -> Run:
+    described.setdefault("experiment", "one experiment")
     described.setdefault("outcome", "ok")
     outcome = described.pop("outcome")
     end = [] if outcome == "unfinished" else [{"kind": "end", "outcome": outcome}]

@@ -60,7 +60,7 @@ class World:
 
     def work(self, spec: ApplicationSpec) -> State | None:
         arguments = dict(zip(spec.arguments[::2], spec.arguments[1::2], strict=True))
-        if str(spec.main_class).endswith("Load"):
+        if str(spec.main_class).endswith("LoadTables"):
             return self.load(arguments)
         if str(spec.main_class).endswith("Index"):
             return self.index(arguments)

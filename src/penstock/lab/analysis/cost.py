@@ -17,11 +17,15 @@ from penstock.lab.analysis import usl
 from penstock.lab.analysis.resources import most_at_once
 from penstock.lab.analysis.samples import (
     GB,
+    PER_GB,
+    SECONDS,
+    Costs,
     Measure,
-    Work,
+    complete_rounds,
     counted,
     executor_cores,
     gb_per_core_hour,
+    measured_in_turns,
     measures_by_name,
     natural_key,
 )
@@ -160,14 +164,18 @@ CORE_HOURS = "core-hours"
 
 @dataclass(frozen=True)
 class CompletedWork:
-    """The work of a run: `seconds` of each complete round, for `bytes` of input or output.
+    """The work of a run: seconds of each complete round, for `bytes` of input or output.
 
     `unit` is `GB` for work of fixed time, whose amount varies, and `run` otherwise.
     """
 
     unit: str
-    seconds: tuple[float, ...]
+    rounds: Costs
     bytes: float | None
+
+    @property
+    def seconds(self) -> tuple[float, ...]:
+        return tuple(self.rounds.values())
 
 
 def completed_work(run: Run, names: Collection[str] | None = None) -> CompletedWork:
@@ -179,33 +187,20 @@ def completed_work(run: Run, names: Collection[str] | None = None) -> CompletedW
     """
     pieces = measures_in_total(run)
     found = {name: piece for name, piece in pieces.items() if names is None or name in names}
-    by_amount = {name: piece for name, piece in found.items() if piece.fixed_time and piece.bytes}
+    by_amount = [piece for piece in found.values() if piece.fixed_time and piece.bytes]
     if by_amount:
-        rounds = _rounds(by_amount, lambda w: w.seconds / w.bytes * GB)
-        return CompletedWork("GB", tuple(statistics.fmean(values) for values in rounds), GB)
+        rounds = complete_rounds([piece.costs(PER_GB) for piece in by_amount])
+        return CompletedWork("GB", {number: statistics.fmean(costs) for number, costs in rounds.items()}, GB)
     size = max((piece.bytes for piece in found.values()), default=0)
     if run.description.scale and any("user" not in sample for sample in run.of_kind("query")):
         size = run.description.scale * GB
-    return CompletedWork(
-        "run", tuple(math.fsum(values) for values in _rounds(found, lambda w: w.seconds)), size or None
-    )
+    rounds = complete_rounds([piece.costs(SECONDS) for piece in found.values()])
+    return CompletedWork("run", {number: math.fsum(costs) for number, costs in rounds.items()}, size or None)
 
 
 def measures_in_total(run: Run) -> dict[str, Measure]:
     """The measures of the run that count in totals, by name."""
     return {name: piece for name, piece in measures_by_name(run).items() if not piece.excluded_from_total}
-
-
-def _rounds(pieces: dict[str, Measure], value: Callable[[Work], float]) -> list[list[float]]:
-    found: dict[tuple[int, int], dict[str, list[float]]] = {}
-    for name, piece in pieces.items():
-        for one in piece.works:
-            found.setdefault(one.round, {}).setdefault(name, []).append(value(one))
-    return [
-        [statistics.median(values) for values in by_name.values()]
-        for _, by_name in sorted(found.items())
-        if by_name.keys() == pieces.keys()
-    ]
 
 
 def cluster_size(run: Run) -> ClusterSize:
@@ -295,12 +290,12 @@ def sizing(runs: Sequence[Run], prices: Prices | None = None) -> Sizing:
     """
     completed = [names for run in runs if (names := set(measures_in_total(run)))]
     names = set.intersection(*(completed or [set()]))
-    times: dict[int, list[float]] = {}
+    times: dict[int, Costs] = {}
     sizes: dict[int, ClusterSize] = {}
     done = [completed_work(run, names) for run in runs]
     for run, one in zip(runs, done, strict=True):
         size = cluster_size(run)
-        times.setdefault(size.executor_cores, []).extend(one.seconds)
+        times[size.executor_cores] = one.rounds
         sizes[size.executor_cores] = size
     largest, clusters = sizes[max(sizes)], max(concurrent_clusters(run) for run in runs)
 
@@ -312,7 +307,7 @@ def sizing(runs: Sequence[Run], prices: Prices | None = None) -> Sizing:
     currency = prices.currency if prices else CORE_HOURS
     left_out = set().union(*completed) - names
     return Sizing(
-        curve=usl.curve(times, cluster_hour),
+        curve=usl.curve(times, cluster_hour, in_turns=measured_in_turns(runs)),
         unit=unit,
         bytes=size_bytes,
         currency=currency,

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from penstock.lab.analysis.samples import GB, Measure, counted, executor_cores, natural_key, seconds_of
-from penstock.lab.analysis.verdicts import Ratio, ratio
+from penstock.lab.analysis.verdicts import Ratio, holm, ratio
 from penstock.lab.records import Run, Sample
 from penstock.summary import IoMetrics
 
@@ -371,14 +371,21 @@ def by_query(found: Sequence[Execution]) -> dict[str, list[Execution]]:
     return {name: queries[name] for name in sorted(queries, key=natural_key)}
 
 
-def slowdowns(run: Run, group: str | None = None) -> list[Ratio]:
-    """The slowdown of each query measured in both phases: its median together over its median alone."""
-    alone, together = (by_query(executions(run, phase, group)) for phase in (ALONE, TOGETHER))
-    return [
-        ratio(name, [one.seconds for one in alone[name]], [one.seconds for one in found])
-        for name, found in together.items()
-        if name in alone
-    ]
+def slowdowns(run: Run, group: str | None = None) -> tuple[Ratio, ...]:
+    """The slowdown of each query measured in both phases: its time together over its time alone, paired by round."""
+    alone, together = (
+        {name: _seconds_by_round(found) for name, found in by_query(executions(run, phase, group)).items()}
+        for phase in (ALONE, TOGETHER)
+    )
+    return holm([ratio(name, alone[name], seconds) for name, seconds in together.items() if name in alone])
+
+
+def _seconds_by_round(found: Sequence[Execution]) -> dict[int, float]:
+    """The median over the users of each round, who share a minute."""
+    rounds: dict[int, list[float]] = {}
+    for one in found:
+        rounds.setdefault(one.repetition, []).append(one.seconds)
+    return {repetition: statistics.median(seconds) for repetition, seconds in rounds.items()}
 
 
 def user_samples(run: Run, phase: str, group: str | None = None) -> Mapping[int, list[Sample]]:

@@ -202,16 +202,30 @@ class Measure:
     def cores(self) -> int | None:
         return self.works[0].cores
 
-    def costs(self, basis: str) -> dict[tuple[int, int], float]:
+    def costs(self, basis: str) -> dict[int, float]:
         """The cost of each round on this basis: seconds, or seconds for a fixed amount of work. Less is better.
 
-        Where a round has several executions, which are those of concurrent users or runs, its cost is their median:
-        they are not repetitions of each other, and their sum would count the same minute twice.
+        A round is one application run, the unit of replication: its iterations share a JVM and a minute, so their mean
+        is one figure. Concurrent executions, which are those of users or runs, count as one by their median: their sum
+        would count the same minute twice.
         """
-        rounds: dict[tuple[int, int], list[float]] = {}
+        concurrent: dict[tuple[int, int], list[float]] = {}
         for work in self.works:
-            rounds.setdefault(work.round, []).append(_cost(work, basis))
-        return {number: statistics.median(costs) for number, costs in sorted(rounds.items())}
+            concurrent.setdefault(work.round, []).append(_cost(work, basis))
+        rounds: dict[int, list[float]] = {}
+        for (repetition, _), costs in sorted(concurrent.items()):
+            rounds.setdefault(repetition, []).append(statistics.median(costs))
+        return {repetition: statistics.fmean(costs) for repetition, costs in rounds.items()}
+
+
+Costs = Mapping[int, float]
+"""The cost of each round, by its number."""
+
+
+def complete_rounds(costs: Sequence[Costs]) -> dict[int, list[float]]:
+    """The costs of all measures, for each round that completed all of them."""
+    common = set.intersection(*(set(own) for own in costs)) if costs else set()
+    return {number: [own[number] for own in costs] for number in sorted(common)}
 
 
 def measured_in_turns(runs: Sequence[Run]) -> bool:

@@ -16,7 +16,7 @@ from typing import Any
 from penstock import units
 from penstock.lab.analysis import cost
 from penstock.lab.analysis.cost import CompletedWork, Protection, Relative
-from penstock.lab.analysis.samples import failed_queries, gb_per_core_hour, natural_key
+from penstock.lab.analysis.samples import failed_queries, gb_per_core_hour, measured_in_turns, natural_key
 from penstock.lab.analysis.verdicts import Ratio, ratio
 from penstock.lab.records import Run
 from penstock.prices import Medium, Prices
@@ -91,7 +91,8 @@ class StoreMatrix:
         before, after = row.cells.get(self.baseline.name), row.cells.get(store.name)
         if before is None or after is None:
             return None
-        return ratio(store.name, before.work.seconds, after.work.seconds, before.work.unit)
+        in_turns = measured_in_turns((before.run, after.run))
+        return ratio(store.name, before.work.rounds, after.work.rounds, before.work.unit, in_turns=in_turns)
 
     def relative(self, row: Row, store: Store) -> Relative | None:
         """Time and price of raw capacity relative to the baseline; None where one of the two is unknown."""
@@ -215,7 +216,7 @@ def _cell(run: Run, series: str, names: Sequence[str]) -> Cell | None:
     if series:
         # Each number of clients moves the data again, so the amount is a sum; the stored bytes exist once.
         pieces = cost.measures_in_total(run)
-        found = CompletedWork(found.unit, found.seconds, math.fsum(pieces[name].bytes for name in names) or None)
+        found = CompletedWork(found.unit, found.rounds, math.fsum(pieces[name].bytes for name in names) or None)
     return Cell(run, found, stored)
 
 

@@ -10,31 +10,52 @@ units of work per second. With one run as the unit, the time of a run is 1 / X(N
 
 p are the seconds that divide among the cores, s those that do not, and c those that every further core adds. In this
 form the law is linear in its unknowns, and the bounds 0 ≤ σ ≤ 1 and 0 ≤ κ ≤ 1 form a convex cone: p, s, c ≥ 0 and
-c ≤ p + s. The best of the least-squares solutions on the few faces of that cone is therefore the exact best fit: no
-iteration, no starting point, no library.
+c ≤ p + s. The best of the least-squares solutions on the few faces of that cone is therefore the exact best fit,
+without iteration or starting point.
 """
 
 from __future__ import annotations
 
 import itertools
 import math
-import operator
-import random
 import statistics
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 
-from penstock.lab.analysis.verdicts import CONFIDENCE, Interval, Spread, ratio, spread
+import numpy as np
+from numpy.typing import NDArray
 
-Times = Mapping[int, Sequence[float]]
-"""Seconds of each repetition, by number of cores."""
+from penstock.lab.analysis.samples import Costs
+from penstock.lab.analysis.verdicts import (
+    FASTER,
+    NO_DIFFERENCE,
+    NOT_IN_TURNS,
+    SLOWER,
+    TOO_FEW,
+    Interval,
+    Ratio,
+    Spread,
+    holm,
+    ratio,
+    spread,
+)
 
-RESAMPLES = 500
+Times = Mapping[int, Costs]
+"""Seconds of each round, by number of cores."""
+
+_Array = NDArray[np.float64]
+
+DRAWS = 1000
+_LEVEL = 0.99
+"""The nominal level of the law's bands: at the edge of the cone, and beyond the measured sizes, it leaves 95 %."""
 LEAST_SIZES = 3
 """The law has three unknowns."""
 
 PREDICTED_SPAN = 4
-"""The largest predicted size, in multiples of the largest measured one; beyond it the band is too wide to be of use."""
+"""The largest predicted size, in multiples of the largest measured one."""
+WIDEST = 2.0
+"""The widest band of a prediction, as the ratio of its ends; a wider one decides nothing."""
 
 
 @dataclass(frozen=True)
@@ -75,22 +96,31 @@ class Law:
 
 @dataclass(frozen=True)
 class Fit:
-    """`resampled` are the laws of the bootstrap; without them the noise is unknown."""
+    """`drawn` are the constants of laws that the measurements leave open, a row each; without them there is no band."""
 
     law: Law
-    resampled: tuple[Law, ...]
+    drawn: _Array = field(compare=False)
+
+    @property
+    def has_band(self) -> bool:
+        return len(self.drawn) > 0
 
     def interval(self, figure: Callable[[Law], float]) -> Interval | None:
         """The confidence interval of a figure of the law; None where the noise is unknown."""
-        if not self.resampled:
-            return None
-        ordered = sorted(figure(law) for law in self.resampled)
-        tail = (1 - CONFIDENCE) / 2
-        return Interval(ordered[round(tail * (len(ordered) - 1))], ordered[round((1 - tail) * (len(ordered) - 1))])
+        return _middle(np.array([figure(Law(*constants)) for constants in self.drawn.tolist()]))
 
     def band(self, cores: float) -> Interval | None:
         """The confidence interval of the seconds on that many cores, if the law holds there."""
-        return self.interval(lambda law: law.seconds(cores))
+        return _middle(self.drawn @ (1 / cores, 1, cores - 1))
+
+
+def _middle(drawn: _Array) -> Interval | None:
+    """The interval that a share `_LEVEL` of the values does not leave; None without any."""
+    if not len(drawn):
+        return None
+    ordered = np.sort(drawn)
+    tail = round((1 - _LEVEL) / 2 * (len(ordered) - 1))
+    return Interval(float(ordered[tail]), float(ordered[len(ordered) - 1 - tail]))
 
 
 @dataclass(frozen=True)
@@ -99,25 +129,40 @@ class NoFit:
 
 
 def fit(times: Times, *, seed: int = 1) -> Fit | NoFit:
-    """Fit the law with the least squared relative error, and its bootstrap.
+    """Fit the law with the least squared relative error, and draw the laws of its bands.
 
     Errors are relative to the median of their size, so a short time on many cores weighs as much as a long one on few.
-    The bootstrap resamples the ratios of measured to fitted times of all sizes together, widened by sqrt(n / (n − k))
-    for the k fitted constants: with the two or three repetitions of a benchmark, resampling each size by itself would
-    give too narrow a band. The band therefore includes the misfit of the law.
+    A draw moves the mean of each size by Student's t, and fits the law to the moved means, so that on one face of the
+    cone the quantiles of the draws are Student's intervals. The error is that of all sizes together, the law's misfit
+    included, or that of the size itself where it is greater. Resampled times would be too alike: of three, one
+    resample in nine repeats one time.
     """
-    measured = {cores: list(seconds) for cores, seconds in sorted(times.items()) if seconds}
+    measured = {cores: list(rounds.values()) for cores, rounds in sorted(times.items()) if rounds}
     if len(measured) < LEAST_SIZES:
         return NoFit(
             f"The scalability law has three unknowns: it needs {LEAST_SIZES} or more cluster sizes with a successful "
             f"repetition, and there {'is' if len(measured) == 1 else 'are'} {len(measured)}."
         )
-    # The law gives all repetitions of a size the same time: their mean, weighted by their number, stands for them.
-    weights = [math.sqrt(len(seconds)) / statistics.median(seconds) for seconds in measured.values()]
-    cone = _Cone(list(measured), weights)
-    best = cone.nearest([statistics.fmean(seconds) for seconds in measured.values()])
-    return Fit(best, tuple(_resampled(measured, cone, best, random.Random(seed))))  # noqa: S311 - not secrecy
+    counts = np.array([len(seconds) for seconds in measured.values()])
+    means = np.array([statistics.fmean(seconds) for seconds in measured.values()])
+    medians = np.array([statistics.median(seconds) for seconds in measured.values()])
+    # The law gives all rounds of a size the same time: their mean, weighted by their number, stands for them.
+    cone = _Cone(list(measured), np.sqrt(counts) / medians)
+    best = Law(*cone.nearest(means[np.newaxis])[0].tolist())
+    degrees = sum(counts) - LEAST_SIZES
+    if not degrees:
+        return Fit(best, np.empty((0, 3)))
+    squares = [sum(math.log(value / best.seconds(cores)) ** 2 for value in each) for cores, each in measured.items()]
+    own = np.array(squares) / np.maximum(counts - 1, 1)
+    error = np.sqrt(np.maximum(own, math.fsum(squares) / degrees))
+    dice = np.random.default_rng(seed)
+    student = dice.standard_normal((DRAWS, len(means))) / np.sqrt(dice.chisquare(degrees, (DRAWS, 1)) / degrees)
+    moved = np.clip(error / np.sqrt(counts) * student, -_FARTHEST, _FARTHEST)
+    return Fit(best, cone.nearest(means * np.exp(moved)))
 
+
+_FARTHEST = 10.0
+"""The greatest move of a mean, as a logarithm: with one degree of freedom, Student's t knows no bounds."""
 
 _RAYS = (Law(1, 0, 0), Law(0, 1, 0), Law(1, 0, 1), Law(0, 1, 1))
 """The edges of the cone: every law in it is a sum of multiples of at most three of them."""
@@ -126,77 +171,27 @@ _RAYS = (Law(1, 0, 0), Law(0, 1, 0), Law(1, 0, 1), Law(0, 1, 1))
 class _Cone:
     """Least squares over the laws in the cone, for one set of sizes and their weights."""
 
-    def __init__(self, sizes: Sequence[int], weights: Sequence[float]) -> None:
+    def __init__(self, sizes: Sequence[int], weights: _Array) -> None:
         self._weights = weights
-        columns = [[weight * ray.seconds(cores) for cores, weight in zip(sizes, weights, strict=True)] for ray in _RAYS]
-        faces = itertools.chain.from_iterable(itertools.combinations(range(len(_RAYS)), count) for count in (1, 2, 3))
-        self._faces = [_Face([_RAYS[index] for index in face], [columns[index] for index in face]) for face in faces]
+        columns = weights[:, np.newaxis] * np.array([[ray.seconds(cores) for ray in _RAYS] for cores in sizes])
+        rays = np.array([[ray.divided, ray.undivided, ray.added] for ray in _RAYS])
+        faces = [list(face) for count in (1, 2, 3) for face in itertools.combinations(range(len(_RAYS)), count)]
+        # The columns are independent wherever there are three sizes or more.
+        self._faces = [(rays[face], columns[:, face], np.linalg.pinv(columns[:, face])) for face in faces]
 
-    def nearest(self, seconds: Sequence[float]) -> Law:
-        """Return the law nearest to the seconds of each size."""
-        target = [weight * value for weight, value in zip(self._weights, seconds, strict=True)]
-        found = [nearest for face in self._faces if (nearest := face.nearest(target)) is not None]
-        return max(found, key=lambda candidate: candidate[0])[1]
-
-
-class _Face:
-    """One face of the cone, with its columns as an orthonormal basis times a triangle (modified Gram-Schmidt).
-
-    The columns are independent wherever there are three sizes or more.
-    """
-
-    def __init__(self, rays: Sequence[Law], columns: Sequence[Sequence[float]]) -> None:
-        self._rays = rays
-        self._basis: list[list[float]] = []
-        self._triangle: list[list[float]] = []
-        for column in columns:
-            vector, shares = list(column), []
-            for unit in self._basis:
-                share = _dot(unit, vector)
-                shares.append(share)
-                vector = [value - share * part for value, part in zip(vector, unit, strict=True)]
-            length = math.sqrt(_dot(vector, vector))
-            self._basis.append([value / length for value in vector])
-            self._triangle.append([*shares, length])
-
-    def nearest(self, target: Sequence[float]) -> tuple[float, Law] | None:
-        """Return the squared length of the part of `target` that the best law of this face explains, and that law.
-
-        None where the best solution is outside of the cone: then another face has a better one.
-        """
-        explained = [_dot(unit, target) for unit in self._basis]
-        left = list(explained)
-        multiples = [0.0] * len(left)
-        for position in reversed(range(len(left))):
-            multiple = left[position] / self._triangle[position][position]
-            if multiple < 0:
-                return None
-            multiples[position] = multiple
-            for earlier in range(position):
-                left[earlier] -= self._triangle[position][earlier] * multiple
-        return _dot(explained, explained), Law(
-            _dot(multiples, [ray.divided for ray in self._rays]),
-            _dot(multiples, [ray.undivided for ray in self._rays]),
-            _dot(multiples, [ray.added for ray in self._rays]),
-        )
-
-
-def _dot(one: Sequence[float], other: Sequence[float]) -> float:
-    return math.fsum(map(operator.mul, one, other))
-
-
-def _resampled(times: Times, cone: _Cone, best: Law, dice: random.Random) -> list[Law]:
-    count = sum(len(seconds) for seconds in times.values())
-    constants = sum(value > 0 for value in (best.divided, best.undivided, best.added))
-    if count <= constants:
-        return []
-    widened = math.sqrt(count / (count - constants))
-    errors = [(value / best.seconds(cores)) ** widened for cores, seconds in times.items() for value in seconds]
-    sizes = [(best.seconds(cores), len(seconds)) for cores, seconds in times.items()]
-    return [
-        cone.nearest([law * statistics.fmean(dice.choices(errors, k=repetitions)) for law, repetitions in sizes])
-        for _ in range(RESAMPLES)
-    ]
+    def nearest(self, seconds: _Array) -> _Array:
+        """Return the constants of the law nearest to the seconds of each size, for each row."""
+        target = seconds * self._weights
+        most = np.full(len(target), -np.inf)
+        found = np.zeros((len(target), 3))
+        for constants, columns, inverse in self._faces:
+            multiples = target @ inverse.T
+            # Where the best solution is outside of the cone, another face has a better one.
+            explained = np.where((multiples >= 0).all(axis=1), ((multiples @ columns.T) ** 2).sum(axis=1), -np.inf)
+            better = explained > most
+            most[better] = explained[better]
+            found[better] = multiples[better] @ constants
+        return found
 
 
 @dataclass(frozen=True)
@@ -229,6 +224,7 @@ class Curve:
     measured: tuple[Size, ...]
     predicted: tuple[Size, ...]
     fit: Fit | NoFit
+    in_turns: bool
 
     @property
     def fastest(self) -> Size:
@@ -240,17 +236,33 @@ class Curve:
 
     @property
     def slower_from(self) -> Size | None:
-        """The first measured size above the fastest that is slower than it beyond the noise."""
+        """The first measured size above the fastest that is slower than it by the verdict."""
         for size in self.measured:
-            if size.cores > self.fastest.cores and self._verdict(size, self.fastest) == "slower":
+            if size.cores > self.fastest.cores and self._against_fastest(size) == SLOWER:
                 return size
         return None
 
     @property
     def as_fast(self) -> Size:
-        """The cheapest measured size that is not slower than the fastest beyond the noise."""
-        level = [size for size in self.measured if self._verdict(size, self.fastest) == "inside the noise"]
+        """The cheapest measured size that is not shown to be slower than the fastest."""
+        level = [size for size in self.measured if self._against_fastest(size) == NO_DIFFERENCE]
         return min([self.fastest, *level], key=lambda size: size.cost)
+
+    @property
+    def doubt(self) -> str:
+        """The reason why no size has a verdict; empty where one has."""
+        found = {part.verdict for part in self.verdicts.values()}
+        return NOT_IN_TURNS if not self.in_turns else TOO_FEW if found == {TOO_FEW} else ""
+
+    @cached_property
+    def verdicts(self) -> Mapping[tuple[int, int], Ratio]:
+        """The larger of two sizes over the smaller, for all pairs: the family from which the fastest is chosen."""
+        pairs = list(itertools.combinations(self.times, 2))
+        ratios = [
+            ratio(f"{large} over {small}", self.times[small], self.times[large], in_turns=self.in_turns)
+            for small, large in pairs
+        ]
+        return dict(zip(pairs, holm(ratios), strict=True))
 
     def is_efficient(self, size: Size) -> bool:
         """Return whether the size is Pareto-efficient: no other measured size beats it."""
@@ -264,33 +276,36 @@ class Curve:
         before = efficient[efficient.index(size) - 1]
         return (size.cost - before.cost) / ((before.seconds - size.seconds) / 3600)
 
-    def _verdict(self, size: Size, other: Size) -> str:
-        if size.cores == other.cores:
-            return "the same"
-        return ratio("", self.times[other.cores], self.times[size.cores]).verdict
+    def _against_fastest(self, size: Size) -> str:
+        small, large = sorted((size.cores, self.fastest.cores))
+        if small == large:
+            return ""
+        verdict = self.verdicts[small, large].verdict
+        opposite = {FASTER: SLOWER, SLOWER: FASTER}
+        return verdict if size.cores == large else opposite.get(verdict, verdict)
 
 
-def curve(times: Times, hourly: Callable[[int], float]) -> Curve:
+def curve(times: Times, hourly: Callable[[int], float], *, in_turns: bool = True) -> Curve:
     """Build the curve. `hourly` is the price of an hour of a cluster with that many cores.
 
     Raises `ValueError` where no repetition succeeded on any size.
     """
-    measured_times = {cores: tuple(seconds) for cores, seconds in sorted(times.items()) if seconds}
+    measured_times = {cores: rounds for cores, rounds in sorted(times.items()) if rounds}
     if not measured_times:
         raise ValueError("no repetition succeeded on any size")
     found = fit(measured_times)
     measured = []
-    for cores, seconds in measured_times.items():
-        known = spread(seconds)
+    for cores, rounds in measured_times.items():
+        known = spread(list(rounds.values()))
         band = found.band(cores) if isinstance(found, Fit) else None
         measured.append(Size(cores, known.median, hourly(cores) * known.median / 3600, known, band))
     predicted = []
     if isinstance(found, Fit):
         for cores in sizes_beyond(max(measured_times)):
-            seconds_there = found.law.seconds(cores)
-            cost = hourly(cores) * seconds_there / 3600
-            predicted.append(Size(cores, seconds_there, cost, None, found.band(cores)))
-    return Curve(measured_times, tuple(measured), tuple(predicted), found)
+            seconds_there, band = found.law.seconds(cores), found.band(cores)
+            if band and band.high <= WIDEST * band.low:
+                predicted.append(Size(cores, seconds_there, hourly(cores) * seconds_there / 3600, None, band))
+    return Curve(measured_times, tuple(measured), tuple(predicted), found, in_turns)
 
 
 def sizes_beyond(largest: int) -> list[int]:

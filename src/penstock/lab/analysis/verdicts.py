@@ -1,32 +1,42 @@
-"""Medians, spreads and ratios of repeated measurements, and comparisons of runs with the first of them.
+"""Medians, spreads and ratios of application runs, and comparisons of arms with the first of them.
 
-A ratio is candidate over baseline: below 1 the candidate is faster. Its interval is a percentile bootstrap over the
-samples of each arm with a fixed seed, so the same samples always give the same report.
+A ratio is candidate over baseline: below 1 the candidate is faster. Arms that were measured in turns are paired by
+round. Their ratio is the geometric mean of the pairs' ratios; its interval and p-value are those of Student's t for the
+mean of the logarithms. `tests/unit/lab/test_calibration.py` holds both to their promise.
 """
 
 from __future__ import annotations
 
 import math
-import random
 import statistics
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cache
 
 from penstock.lab.analysis.samples import (
     PER_1000_OPERATIONS,
     PER_GB,
     SECONDS,
+    Costs,
     Measure,
+    complete_rounds,
     failed_queries,
+    measured_in_turns,
     measures_by_name,
     natural_key,
 )
 from penstock.lab.records import Run
 
-RESAMPLES = 2000
-CONFIDENCE = 0.95
-FEWEST = 3
-"""The fewest samples of each arm for an interval: two of each are separated by chance in one case of three."""
+LEVEL = 0.97
+"""The nominal level of intervals and tests: above 95 %, so that noise which is not lognormal leaves 95 %."""
+FEWEST = 5
+"""The fewest rounds for a verdict."""
+_FEWEST_FOR_INTERVAL = 3
+"""The fewest rounds for an interval: that of two spans a factor of ten at the usual spread."""
+
+FASTER, SLOWER, NO_DIFFERENCE = "faster", "slower", "no difference shown"
+TOO_FEW = "too few rounds for a verdict"
+NOT_IN_TURNS = "not measured in turns: no verdict"
 
 
 @dataclass(frozen=True)
@@ -52,51 +62,121 @@ class Interval:
 
 @dataclass(frozen=True)
 class Ratio:
-    """Candidate over baseline. `interval` is None where an arm has too few samples, so that the noise is unknown."""
+    """Candidate over baseline: the geometric mean over `rounds` pairs.
+
+    Without a pair it is the ratio of the geometric means. `interval` is None with too few pairs.
+    """
 
     name: str
     baseline: Spread
     candidate: Spread
     ratio: float
-    interval: Interval | None
+    interval: Interval | None = None
     unit: str = "s"
     """The unit of both sides, of which less is better; empty for a mean over different units."""
+    rounds: int = 0
+    error: float = 0.0
+    """The standard error of the ratio's logarithm."""
+    p_value: float | None = None
+    """That of no difference, corrected for the other ratios of its family (`holm`); None without a test."""
+    in_turns: bool = True
 
     @property
     def verdict(self) -> str:
-        if self.interval is None:
-            return "noise unknown"
-        if self.interval.holds(1.0):
-            return "inside the noise"
-        return "faster" if self.ratio < 1 else "slower"
+        if not self.in_turns:
+            return NOT_IN_TURNS
+        if self.p_value is None:
+            return TOO_FEW
+        if self.p_value > 1 - LEVEL:
+            return NO_DIFFERENCE
+        return FASTER if self.ratio < 1 else SLOWER
 
 
-def spread(seconds: Sequence[float]) -> Spread:
+def spread(values: Sequence[float]) -> Spread:
     """The spread of the samples. Raises `ValueError` without any, since no sample is not zero."""
-    if not seconds:
+    if not values:
         raise ValueError("no samples")
-    quartiles = statistics.quantiles(seconds, n=4, method="inclusive") if len(seconds) > 1 else [seconds[0]] * 3
-    return Spread(len(seconds), statistics.median(seconds), min(seconds), max(seconds), quartiles[0], quartiles[2])
+    quartiles = statistics.quantiles(values, n=4, method="inclusive") if len(values) > 1 else [values[0]] * 3
+    return Spread(len(values), statistics.median(values), min(values), max(values), quartiles[0], quartiles[2])
 
 
-def ratio_interval(baseline: Sequence[float], candidate: Sequence[float], *, seed: int = 1) -> Interval | None:
-    """The bootstrap interval of median(candidate) / median(baseline); None below `FEWEST` samples of either."""
-    if min(len(baseline), len(candidate)) < FEWEST:
-        return None
-    dice = random.Random(seed)  # noqa: S311 - resampling, not secrecy
-    ratios = sorted(
-        statistics.median(dice.choices(candidate, k=len(candidate)))
-        / statistics.median(dice.choices(baseline, k=len(baseline)))
-        for _ in range(RESAMPLES)
+def student_p(t: float, degrees: int) -> float:
+    """The two-sided p-value of Student's t (Abramowitz and Stegun, 26.7.3 and 26.7.4)."""
+    angle = math.atan(abs(t) / math.sqrt(degrees))
+    sine, cosine = math.sin(angle), math.cos(angle)
+    odd = degrees % 2
+    term = total = cosine if odd else 1.0
+    for number in range(2 + odd, degrees - 1 + odd, 2):
+        term *= (number - 1) / number * cosine**2
+        total += term
+    if odd:
+        return max(0.0, 1 - 2 / math.pi * (angle + (sine * total if degrees > 1 else 0.0)))
+    return max(0.0, 1 - sine * total)
+
+
+@cache
+def student_quantile(degrees: int) -> float:
+    """The t that a share `LEVEL` of the distribution does not exceed in magnitude."""
+    low, high = 0.0, math.pi / 2
+    for _ in range(60):
+        angle = (low + high) / 2
+        above = student_p(math.tan(angle) * math.sqrt(degrees), degrees) > 1 - LEVEL
+        low, high = (angle, high) if above else (low, angle)
+    return math.tan(low) * math.sqrt(degrees)
+
+
+def ratio(name: str, baseline: Costs, candidate: Costs, unit: str = "s", *, in_turns: bool = True) -> Ratio:
+    """Candidate over baseline; a round that only one of them completed is in no pair.
+
+    Raises `ValueError` where a side has no sample.
+    """
+    before, after = spread(list(baseline.values())), spread(list(candidate.values()))
+    pairs = sorted(baseline.keys() & candidate.keys()) if in_turns else []
+    count = len(pairs)
+    if not count:
+        means = [statistics.geometric_mean(side.values()) for side in (candidate, baseline)]
+        return Ratio(name, before, after, means[0] / means[1], unit=unit, in_turns=in_turns)
+    logs = [math.log(candidate[number] / baseline[number]) for number in pairs]
+    mean = math.fsum(logs) / count
+    if count < _FEWEST_FOR_INTERVAL:
+        return Ratio(name, before, after, math.exp(mean), unit=unit, rounds=count)
+    error = math.sqrt(math.fsum((value - mean) ** 2 for value in logs) / (count - 1) / count)
+    reach = student_quantile(count - 1) * error
+    found = Ratio(
+        name,
+        before,
+        after,
+        math.exp(mean),
+        Interval(math.exp(mean - reach), math.exp(mean + reach)),
+        unit,
+        count,
+        error,
     )
-    tail = (1 - CONFIDENCE) / 2
-    return Interval(ratios[round(tail * (RESAMPLES - 1))], ratios[round((1 - tail) * (RESAMPLES - 1))])
+    return replace(found, p_value=_p_value(found, error)) if count >= FEWEST else found
 
 
-def ratio(name: str, baseline: Sequence[float], candidate: Sequence[float], unit: str = "s") -> Ratio:
-    """Candidate over baseline. Raises `ValueError` where a side has no sample."""
-    before, after = spread(baseline), spread(candidate)
-    return Ratio(name, before, after, after.median / before.median, ratio_interval(baseline, candidate), unit)
+def _p_value(part: Ratio, error: float) -> float:
+    if not error:
+        # Equal costs in every round show no difference; equal ratios other than 1 show it without error.
+        return float(part.ratio == 1)
+    return student_p(math.log(part.ratio) / error, part.rounds - 1)
+
+
+def holm(family: Sequence[Ratio]) -> tuple[Ratio, ...]:
+    """Correct p-values for the size of the family, so that it has any false verdict in one case of twenty.
+
+    Holm's method needs no independence: the queries of one application run share its luck. Since the few rounds of
+    some query of a hundred look quiet by luck, none counts as quieter than the quietest quarter.
+    """
+    tested = [index for index, part in enumerate(family) if part.p_value is not None]
+    least = sorted(family[index].error for index in tested)[len(tested) // 4] if tested else 0.0
+    ordered = sorted((_p_value(family[index], max(family[index].error, least)), index) for index in tested)
+    found = list(family)
+    corrected = 0.0
+    for rank, (p_value, index) in enumerate(ordered):
+        corrected = max(corrected, min(1.0, (len(ordered) - rank) * p_value))
+        found[index] = replace(family[index], p_value=corrected)
+    return tuple(found)
 
 
 _SAME_AMOUNT = 0.01
@@ -105,41 +185,49 @@ _SAME_AMOUNT = 0.01
 
 @dataclass(frozen=True)
 class Comparison:
+    """`parts` are the measures that both runs completed, in natural order of queries."""
+
     baseline: Run
     candidate: Run
     total: Ratio
-    """The sum of the parts per round, without those apart; their geometric mean where an amount is the basis."""
+    """The sum of the measures that every arm completed, without those apart; their geometric mean where an amount is
+    the basis. A test of its own, corrected for the number of arms."""
     parts: tuple[Ratio, ...]
     only_in_one: tuple[str, ...]
-    """Measures that not every run completed successfully; they are in no total."""
+    """Measures that not every arm completed successfully; they are in no total."""
 
 
 def compare_all(runs: Sequence[Run]) -> list[Comparison]:
-    """Compare each run with the first, by the measures that all of them completed successfully.
+    """Compare each run with the first, by the measures that both completed successfully.
 
-    Raises `ValueError` where there is none.
+    Raises `ValueError` where no measure succeeded in all runs.
     """
     baseline, *candidates = runs
-    by_run = [measures_by_name(run) for run in runs]
-    failed = {query for run in runs for query in failed_queries(run)}
-    names = [name for name in by_run[0] if all(name in found for found in by_run) and name not in failed]
-    if not names:
-        raise ValueError("no measure succeeded in " + ("both runs" if len(runs) == 2 else "all runs"))
+    failed = [failed_queries(run) for run in runs]
+    arms = [
+        {name: measure for name, measure in measures_by_name(run).items() if name not in lost}
+        for run, lost in zip(runs, failed, strict=True)
+    ]
+    names = list(dict.fromkeys(name for arm in arms for name in arm))
     if baseline.of_kind("query"):
         names.sort(key=natural_key)
-    bases = {name: basis([found[name] for found in by_run]) for name in names}
-    everything = {name for found in by_run for name in found} | failed
-    others = tuple(sorted(everything - set(names), key=natural_key))
-    before = by_run[0]
+    common = [name for name in names if all(name in arm for arm in arms)]
+    if not common:
+        raise ValueError("no measure succeeded in " + ("both runs" if len(runs) == 2 else "all runs"))
+    in_total = [name for name in common if not any(arm[name].excluded_from_total for arm in arms)] or common
+    bases = {name: basis([arm[name] for arm in arms if name in arm]) for name in names}
+    left_out = tuple(sorted(set(names).union(*failed) - set(common), key=natural_key))
+    turns = [measured_in_turns((baseline, candidate)) for candidate in candidates]
+    first = arms[0]
+    totals = holm(
+        [
+            _total({name: bases[name] for name in in_total}, first, arm, in_turns)
+            for arm, in_turns in zip(arms[1:], turns, strict=True)
+        ]
+    )
     return [
-        Comparison(
-            baseline,
-            candidate,
-            total=_total(bases, before, after),
-            parts=_parts(bases, before, after),
-            only_in_one=others,
-        )
-        for candidate, after in zip(candidates, by_run[1:], strict=True)
+        Comparison(baseline, candidate, total, _parts(bases, first, arm, total, in_turns), left_out)
+        for candidate, arm, total, in_turns in zip(candidates, arms[1:], totals, turns, strict=True)
     ]
 
 
@@ -163,32 +251,34 @@ def _same(amounts: Sequence[float]) -> bool:
     return max(amounts) - min(amounts) <= _SAME_AMOUNT * max(amounts)
 
 
-def _parts(bases: Mapping[str, str], before: Mapping[str, Measure], after: Mapping[str, Measure]) -> tuple[Ratio, ...]:
-    def costs(side: Mapping[str, Measure], name: str) -> list[float]:
-        return list(side[name].costs(bases[name]).values())
-
-    return tuple(ratio(name, costs(before, name), costs(after, name), unit) for name, unit in bases.items())
-
-
-def _total(bases: Mapping[str, str], before: Mapping[str, Measure], after: Mapping[str, Measure]) -> Ratio:
-    in_total = {
-        name: unit
+def _parts(
+    bases: Mapping[str, str], before: Mapping[str, Measure], after: Mapping[str, Measure], total: Ratio, in_turns: bool
+) -> tuple[Ratio, ...]:
+    """The measures of both arms; one that is the total itself has been tested as such."""
+    found = [
+        ratio(name, before[name].costs(unit), after[name].costs(unit), unit, in_turns=in_turns)
         for name, unit in bases.items()
-        if not (before[name].excluded_from_total or after[name].excluded_from_total)
-    }
-    bases = in_total or bases
-    if len(bases) == 1:
-        return _parts(bases, before, after)[0]
-    rounds = _rounds(before, bases), _rounds(after, bases)
-    if not all(rounds):
-        raise ValueError("one run has no round that completed every common measure")
+        if name in before and name in after
+    ]
+    corrected = {part.name: part for part in holm([part for part in found if part.name != total.name])}
+    return tuple(corrected.get(part.name, total) for part in found)
+
+
+def _total(
+    bases: Mapping[str, str], before: Mapping[str, Measure], after: Mapping[str, Measure], in_turns: bool
+) -> Ratio:
     units = set(bases.values())
-    name, over = ("total", math.fsum) if units == {SECONDS} else ("geometric mean", statistics.geometric_mean)
-    totals_before, totals_after = ([over(costs) for costs in side] for side in rounds)
-    return ratio(name, totals_before, totals_after, units.pop() if len(units) == 1 else "")
-
-
-def _rounds(measures: Mapping[str, Measure], bases: Mapping[str, str]) -> list[list[float]]:
-    """The costs of all measures, for each round that completed all of them."""
-    by_name = [measures[name].costs(unit) for name, unit in bases.items()]
-    return [[costs[number] for costs in by_name] for number in by_name[0] if all(number in costs for costs in by_name)]
+    unit = units.pop() if len(units) == 1 else ""
+    name, over = ("total", math.fsum) if unit == SECONDS else ("geometric mean", statistics.geometric_mean)
+    if len(bases) == 1:
+        name, over = next(iter(bases)), math.fsum
+    before_total, after_total = (
+        {
+            number: over(costs)
+            for number, costs in complete_rounds([arm[part].costs(own) for part, own in bases.items()]).items()
+        }
+        for arm in (before, after)
+    )
+    if not before_total or not after_total:
+        raise ValueError("one run has no round that completed every common measure")
+    return ratio(name, before_total, after_total, unit, in_turns=in_turns)

@@ -8,7 +8,19 @@ from typing import Any
 from penstock import units
 from penstock.lab.analysis.doubts import doubts
 from penstock.lab.analysis.resources import QueryReads, core_seconds, query_reads
-from penstock.lab.analysis.verdicts import FEWEST, Comparison, Ratio, Spread, compare_all
+from penstock.lab.analysis.samples import failed_queries, natural_key
+from penstock.lab.analysis.verdicts import (
+    FASTER,
+    FEWEST,
+    NO_DIFFERENCE,
+    NOT_IN_TURNS,
+    SLOWER,
+    TOO_FEW,
+    Comparison,
+    Ratio,
+    Spread,
+    compare_all,
+)
 from penstock.lab.records import Run
 from penstock.lab.report import checks, reads, resources
 from penstock.lab.report.plots import measures as measure_plots
@@ -85,23 +97,12 @@ def _gains(baseline: str, candidate: str, parts: Iterable[Ratio]) -> Section:
     ]
     lost = [part for part in reversed(by_gain) if part.ratio - 1 > _LOSS]
     rows.append(_counted(f"lost more than {_LOSS:.0%}", lost))
-    rows.append(
-        _counted(f"lost more than {_LOSS:.0%} beyond the noise", [part for part in lost if _surely_slower(part)])
-    )
-    note = (
-        f"{candidate} against {baseline}, by median query time. A loss is beyond the noise where the 95 % interval is "
-        f"above 1, or, with fewer than {FEWEST} rounds of each, where every round was slower than all of the baseline."
-    )
+    slower = [part for part in lost if part.verdict == SLOWER]
+    rows.append(_counted(f"lost more than {_LOSS:.0%}, verdict “{SLOWER}”", slower))
+    note = f"{candidate} against {baseline}. {PAIRED}"
     return Section(
         f"Gains of {candidate}", note, [Table(("queries that", "count", "which"), rows, frozenset({1}))], brief=True
     )
-
-
-def _surely_slower(part: Ratio) -> bool:
-    if part.interval:
-        return part.verdict == "slower"
-    # With a single round the noise is unknown.
-    return min(part.baseline.count, part.candidate.count) > 1 and part.candidate.low > part.baseline.high
 
 
 def _counted(change: str, parts: Sequence[Ratio]) -> tuple[str, str, str]:
@@ -219,11 +220,15 @@ def document(runs: Sequence[Run]) -> Document:
         key_figures=_key_figures(one, names) if one else _key_figures_of_arms(names[0], arms),
         sections=[
             *checks.failures(runs, names),
-            *([*_ratio_section(one, names), _table_section(one, names)] if one else [_overview(names[0], arms)]),
+            *(
+                [*_ratio_section(one, names), _table_section(one, runs, names)]
+                if one
+                else [_overview(runs, names[0], arms)]
+            ),
             *resources.compared_applications(runs, names),
             *(own(runs, names) if own else []),
             *_reads(runs, names, found),
-            *([] if one else _per_part(names[0], arms)),
+            *([] if one else _per_part(runs, names[0], arms)),
             *resources.compared(dict(zip(names, runs, strict=True))),
             checks.differences(descriptions, names),
             checks.reproduction(runs, names),
@@ -266,14 +271,6 @@ def nouns(run: Run) -> tuple[str, str]:
     return ("query", "queries") if run.of_kind("query") else ("measure", "measures")
 
 
-def _pair_data(found: Comparison) -> dict[str, Any]:
-    return {"candidate": found.candidate.description.id, **_comparison_data(found)}
-
-
-def _arm_data(found: Comparison) -> dict[str, Any]:
-    return {"run": found.candidate.description.id, **_comparison_data(found)}
-
-
 def _comparison_data(found: Comparison) -> dict[str, Any]:
     return {
         "total": ratio_data(found.total),
@@ -289,8 +286,23 @@ def ratio_data(part: Ratio) -> dict[str, object]:
         "candidate": part.candidate.median,
         "ratio": part.ratio,
         "interval": [part.interval.low, part.interval.high] if part.interval else None,
+        "rounds": part.rounds,
+        "p_value": part.p_value,
         "verdict": part.verdict,
     }
+
+
+PAIRED = (
+    "A ratio is the geometric mean of the rounds' ratios, with Student's interval; below 1 is faster. A verdict needs "
+    f"{FEWEST} rounds in turns, and is corrected for the number of queries or arms (Holm)."
+)
+
+
+def evidence(part: Ratio) -> str:
+    """The rounds, the interval and the verdict behind a ratio."""
+    if part.interval is None:
+        return part.verdict
+    return f"95 % interval of the paired ratios of {part.rounds} rounds {interval(part)}, {part.verdict}"
 
 
 def _headline(found: Comparison, names: Sequence[str]) -> str:
@@ -304,16 +316,17 @@ def _headline(found: Comparison, names: Sequence[str]) -> str:
     sides = (
         f": {cost(total.candidate.median, total)} against {cost(total.baseline.median, total)}" if total.unit else ""
     )
-    if total.verdict == "inside the noise":
-        return f"No difference beyond the noise: {candidate} against {baseline}{over}{sides}."
-    sentence = f"{units.capitalised(candidate)} took {units.number(total.ratio)}× the time of {baseline}{over}{sides}"
-    if total.interval is None:
-        return f"{sentence}. With fewer than {FEWEST} rounds of each the noise is unknown."
+    rounds = f" in {units.plural(total.rounds, 'round')}" if total.rounds else ""
+    if total.verdict == NO_DIFFERENCE:
+        return f"No difference shown{rounds}: {candidate} against {baseline}{over}{sides}."
+    sentence = f"{units.capitalised(candidate)} took {units.number(total.ratio)}× the time of {baseline}{over}{rounds}"
+    if total.verdict not in (FASTER, SLOWER):
+        return f"{sentence}{sides}; {total.verdict}."
     if len(found.parts) == 1:
-        return f"{sentence}."
-    slower = [part.name for part in found.parts if part.verdict == "slower" and part.ratio > _CLEARLY_SLOWER]
-    which = units.plural(len(slower), f"{one} is", f"{many} are") if slower else f"no {one} is"
-    return f"{sentence}; {which} more than 10 % slower beyond the noise."
+        return f"{sentence}{sides}."
+    slower = [part.name for part in found.parts if part.verdict == SLOWER and part.ratio > _CLEARLY_SLOWER]
+    which = units.plural(len(slower), f"{one} has", f"{many} have") if slower else f"no {one} has"
+    return f"{sentence}{sides}; {which} the verdict “{SLOWER}” and a ratio above {_CLEARLY_SLOWER:g}."
 
 
 def cost(value: float, part: Ratio) -> str:
@@ -330,7 +343,7 @@ def _ratio_section(found: Comparison, names: Sequence[str]) -> list[Section]:
     counts = _counts(found)
     dots = query_plots.ratios(found.parts)
     parts: list[Part] = [Plot("ratios", dots, f"Ratio per {one}: {counts}.", height=80 + 17 * len(found.parts))]
-    note = f"Medians, {names[1]} over {names[0]}, with the 95 % bootstrap interval; left of 1 is faster. {counts}."
+    note = f"{names[1]} over {names[0]}, with its 95 % interval. {PAIRED} {counts}."
     sections = [Section(f"Ratio per {one}", note, parts)]
     if found.baseline.of_kind("query"):
         medians = {
@@ -347,7 +360,7 @@ def _counts(found: Comparison) -> str:
     return ", ".join(f"{verdicts.count(verdict)} {verdict}" for verdict in dict.fromkeys(verdicts))
 
 
-def _table_section(found: Comparison, names: Sequence[str]) -> Section:
+def _table_section(found: Comparison, runs: Sequence[Run], names: Sequence[str]) -> Section:
     one, many = nouns(found.baseline)
     parts = found.parts if found.total in found.parts else (found.total, *found.parts)
     rows = [
@@ -364,18 +377,23 @@ def _table_section(found: Comparison, names: Sequence[str]) -> Section:
     ]
     columns = (one, "unit", *names, "ratio", "95 % interval", "verdict")
     table = Table(columns, rows, numeric=frozenset({2, 3, 4, 5})).filled()
-    return Section(f"All {many}", _left_out(found), [table], brief=True)
+    return Section(f"All {many}", _left_out(found, runs, names), [table], brief=True)
 
 
-def _left_out(found: Comparison) -> str:
-    names = ", ".join(found.only_in_one)
-    return f"Left out, because not every arm completed them: {names}." if names else ""
+def _left_out(found: Comparison, runs: Sequence[Run], names: Sequence[str]) -> str:
+    failed = [failed_queries(run) for run in runs]
+
+    def named(measure: str) -> str:
+        arms = [name for name, own in zip(names, failed, strict=True) if measure in own]
+        return f"{measure} (failed in {units.some(arms)})" if arms else measure
+
+    lost = ", ".join(map(named, found.only_in_one))
+    return f"Left out of the total, because not every arm completed them: {lost}." if lost else ""
 
 
 def _key_figures(found: Comparison, names: Sequence[str]) -> list[KeyFigure]:
     total = found.total
-    detail = f"95 % interval {interval(total)}" if total.interval else total.verdict
-    figures = [KeyFigure("Ratio", f"{units.number(total.ratio)}×", detail)]
+    figures = [KeyFigure("Ratio", f"{units.number(total.ratio)}×", evidence(total))]
     for name, side in zip(names, (total.baseline, total.candidate), strict=True):
         details = filter(None, (range_text(side), units.plural(side.count, "round")))
         figures.append(KeyFigure(name, cost(side.median, total), ", ".join(details)))
@@ -386,23 +404,29 @@ def _key_figures(found: Comparison, names: Sequence[str]) -> list[KeyFigure]:
 
 
 def _headline_of_arms(baseline: str, arms: Mapping[str, Comparison]) -> str:
-    known = all(arm.total.interval for arm in arms.values())
-    noise = [name for name, arm in arms.items() if arm.total.verdict not in ("faster", "slower")]
-    if known and len(noise) == len(arms):
-        return f"No arm differs from {baseline} beyond the noise."
-    same = f"; {units.some(noise)} {'is' if len(noise) == 1 else 'are'} within the noise" if known and noise else ""
-    unknown = "" if known else f"; with fewer than {FEWEST} rounds of each the noise is unknown"
-    ratios = {name: arm.total.ratio for name, arm in arms.items()}
-    faster = [name for name, ratio in ratios.items() if ratio < 1 and not (known and name in noise)]
-    if not faster:
-        return f"{units.capitalised(baseline)} is the fastest of {len(arms) + 1} arms{same}{unknown}."
-    best = min(faster, key=ratios.__getitem__)
-    ratio = units.number(ratios[best])
-    if best == min(ratios, key=ratios.__getitem__):
-        outcome = f"is the fastest of {len(arms) + 1} arms: {ratio}× the time of {baseline}"
+    totals = {name: arm.total for name, arm in arms.items()}
+    verdicts = {name: total.verdict for name, total in totals.items()}
+    rounds = min(total.rounds for total in totals.values())
+    over = f" in {units.plural(rounds, 'round')}" if rounds else ""
+    least = min(totals, key=lambda name: totals[name].ratio)
+    faster = [name for name in totals if verdicts[name] == FASTER]
+    best = min(faster or [least], key=lambda name: totals[name].ratio)
+    ratio = units.number(totals[best].ratio)
+    first = f", the least of {len(arms) + 1} arms" if best == least else ""
+    if faster:
+        sentence = f"{units.capitalised(best)} is faster than {baseline}{over}: {ratio}× its time{first}"
+    elif all(verdict == SLOWER for verdict in verdicts.values()):
+        sentence = f"{units.capitalised(baseline)} is the fastest of {len(arms) + 1} arms{over}"
+    elif NO_DIFFERENCE in verdicts.values():
+        sentence = f"No arm is shown to be faster than {baseline}{over}"
+    elif totals[best].ratio < 1:
+        sentence = f"{units.capitalised(best)} took {ratio}× the time of {baseline}{over}{first}"
     else:
-        outcome = f"is faster than {baseline}: {ratio}× its time"
-    return f"{units.capitalised(best)} {outcome}{same}{unknown}."
+        sentence = f"{units.capitalised(baseline)} took the least time of {len(arms) + 1} arms{over}"
+    for verdict in (NO_DIFFERENCE, TOO_FEW, NOT_IN_TURNS):
+        if names := [name for name in verdicts if verdicts[name] == verdict]:
+            sentence += f"; {verdict}" + (f" ({units.some(names)})" if len(names) < len(arms) else "")
+    return f"{sentence}."
 
 
 def _key_figures_of_arms(baseline: str, arms: Mapping[str, Comparison]) -> list[KeyFigure]:
@@ -415,7 +439,7 @@ def _key_figures_of_arms(baseline: str, arms: Mapping[str, Comparison]) -> list[
     return figures
 
 
-def _overview(baseline: str, arms: Mapping[str, Comparison]) -> Section:
+def _overview(runs: Sequence[Run], baseline: str, arms: Mapping[str, Comparison]) -> Section:
     first = next(iter(arms.values()))
     total, unit = first.total, first.total.unit
     spreads: dict[str, Spread] = {baseline: total.baseline}
@@ -438,7 +462,7 @@ def _overview(baseline: str, arms: Mapping[str, Comparison]) -> Section:
         "core-seconds",
     )
     table = Table(columns, rows, numeric=frozenset({1, 2, 3, 4, 5, 7})).filled()
-    note = f"Ratios of medians to {baseline}, with their 95 % bootstrap interval. Below 1 is faster. {_left_out(first)}"
+    note = f"Ratios to {baseline}, with their 95 % interval. {PAIRED} {_left_out(first, runs, (baseline, *arms))}"
     return Section("Arms", note.rstrip(), [plot, table], brief=True)
 
 
@@ -448,32 +472,30 @@ def _row(name: str, run: Run, found: Spread, verdict: tuple[str, str, str]) -> t
     return (name, str(found.count), units.digits(found.median), range_text(found), *verdict, costs)
 
 
-def _per_part(baseline: str, arms: Mapping[str, Comparison]) -> list[Section]:
+def _per_part(runs: Sequence[Run], baseline: str, arms: Mapping[str, Comparison]) -> list[Section]:
+    """Every measure of every arm, also one that failed in some: an arm shows its ratio where the pair completed it."""
     by_arm = {name: {part.name: part for part in arm.parts} for name, arm in arms.items()}
-    before = {name: part for parts in by_arm.values() for name, part in parts.items()}
-    if len(before) < 2:
+    names = [*dict.fromkeys(name for parts in by_arm.values() for name in parts)]
+    if any(run.of_kind("query") for run in runs):
+        names.sort(key=natural_key)
+    lost = next(iter(arms.values())).only_in_one
+    names += [name for name in lost if name not in names]
+    if len(names) < 2:
         return []
-    one, many = nouns(next(iter(arms.values())).baseline)
-    rows = [
-        (
-            name,
-            part.unit,
-            units.digits(part.baseline.median),
-            *(
-                f"{units.digits(own.candidate.median)} ({units.number(own.ratio)}×)" if own else ""
-                for own in (parts.get(name) for parts in by_arm.values())
-            ),
-        )
-        for name, part in before.items()
-    ]
+    failed = [failed_queries(run) for run in runs]
+    one, many = nouns(runs[0])
+    rows = []
+    for name in names:
+        found = [parts.get(name) for parts in by_arm.values()]
+        known = next((part for part in found if part), None)
+        cells = [units.digits(known.baseline.median) if known else ""]
+        cells += [f"{units.digits(own.candidate.median)} ({units.number(own.ratio)}×)" if own else "" for own in found]
+        shown = ["✗ failed" if name in own else cell for cell, own in zip(cells, failed, strict=True)]
+        rows.append((name, known.unit if known else "", *shown))
     columns = (one, "unit", baseline, *by_arm)
     table = Table(columns, rows, numeric=frozenset(range(2, len(columns))))
     figure = query_plots.ratio_groups({name: arm.parts for name, arm in arms.items()})
-    text = "; ".join(
-        f"{name}: {sum(part.verdict == 'faster' for part in arm.parts)} faster, "
-        f"{sum(part.verdict == 'slower' for part in arm.parts)} slower"
-        for name, arm in arms.items()
-    )
-    plot = Plot("ratios", figure, f"{text}.", height=96 + (8 + 12 * len(arms)) * len(before))
-    note = f"Ratios to {baseline}, with the 95 % bootstrap interval; left of 1 is faster."
+    text = "; ".join(f"{name}: {_counts(arm)}" for name, arm in arms.items())
+    plot = Plot("ratios", figure, f"{text}.", height=96 + (8 + 12 * len(arms)) * len(names))
+    note = f"Ratios to {baseline}, with their 95 % interval; left of 1 is faster."
     return [Section(f"Ratio per {one}", note, [plot]), Section(f"All {many}", "", [table])]

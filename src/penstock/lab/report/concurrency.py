@@ -18,14 +18,16 @@ from penstock.lab.analysis.resources import (
     user_samples,
 )
 from penstock.lab.analysis.samples import (
+    SECONDS,
     Measure,
     answer_verdicts,
     failed_queries,
     measures_by_name,
 )
-from penstock.lab.analysis.verdicts import Ratio, ratio, spread
+from penstock.lab.analysis.verdicts import FASTER, SLOWER, Ratio, holm, ratio, spread
 from penstock.lab.records import Run
 from penstock.lab.report import checks, queries, resources
+from penstock.lab.report.comparison import PAIRED, evidence
 from penstock.lab.report.plots import queries as query_plots
 from penstock.lab.report.render import Document, KeyFigure, Plot, Section, Table, workload_title
 
@@ -77,7 +79,7 @@ def _width(found: list[Execution]) -> float:
     return max(one.seconds for one in found) / min(one.seconds for one in found)
 
 
-def _slowdowns(slower: list[Ratio], group: str | None) -> list[Section]:
+def _slowdowns(slower: Sequence[Ratio], group: str | None) -> list[Section]:
     if not slower:
         return []
     middle = statistics.median(part.ratio for part in slower)
@@ -86,7 +88,7 @@ def _slowdowns(slower: list[Ratio], group: str | None) -> list[Section]:
     text += ", from " + " to ".join(f"{units.number(part.ratio)} ({part.name})" for part in ends) + "."
     figure = query_plots.ratios(slower, "concurrent / alone")
     plot = Plot(_name("slowdown", group), figure, text, height=90 + 15 * len(slower))
-    return [Section(_title("Slowdown per query", group), f"{text} Medians over users and repetitions.", [plot])]
+    return [Section(_title("Slowdown per query", group), f"{text} {PAIRED}", [plot])]
 
 
 def _users(run: Run, group: str | None) -> Section:
@@ -158,7 +160,7 @@ def _name(name: str, group: str | None) -> str:
 def streams_document(run: Run) -> Document:
     found = measures_by_name(run)
     single, crowd = found.get("1 user"), found.get(f"{run.description.options['users']} users")
-    slower = ratio("elapsed", single.seconds, crowd.seconds) if single and crowd else None
+    slower = ratio("elapsed", single.costs(SECONDS), crowd.costs(SECONDS)) if single and crowd else None
     doubted = doubts([run])
     sections = [
         *checks.failures([run]),
@@ -195,10 +197,10 @@ def _took(run: Run, crowd: Measure | None, slower: Ratio | None) -> str:
     took = units.seconds(crowd.median)
     if slower is None:
         return f"{count} concurrent users took {took}"
-    noise = " (inside the noise)" if slower.verdict == "inside the noise" else ""
+    doubt = "" if slower.verdict in (FASTER, SLOWER) else f" ({slower.verdict})"
     alone = units.seconds(slower.baseline.median)
     return (
-        f"{count} concurrent users took {units.number(slower.ratio)}× the time of one{noise}: {took} instead of {alone}"
+        f"{count} concurrent users took {units.number(slower.ratio)}× the time of one{doubt}: {took} instead of {alone}"
     )
 
 
@@ -207,9 +209,7 @@ def _key_figures(run: Run, single: Measure | None, crowd: Measure | None, slower
     each = len(run.description.options["queries"])
     count = run.description.options["users"]
     if slower:
-        known = slower.interval
-        detail = f"95 % interval {units.number(known.low)}–{units.number(known.high)}" if known else "noise unknown"
-        figures.append(KeyFigure("Slowdown", f"{units.number(slower.ratio)}×", detail))
+        figures.append(KeyFigure("Slowdown", f"{units.number(slower.ratio)}×", evidence(slower)))
     for label, measure, executed in ((f"{count} users", crowd, count * each), ("One user alone", single, each)):
         if measure:
             per_hour = executed / measure.median * 3600
@@ -245,7 +245,8 @@ def _data(run: Run, single: Measure | None, crowd: Measure | None, slower: Ratio
 def mixed_document(run: Run) -> Document:
     parts = _parts(run)
     together, alone = _measures(run, TOGETHER), _measures(run, ALONE)
-    slower = {name: _ratio(name, alone[name], together[name]) for name in parts if name in alone and name in together}
+    measured = [name for name in parts if name in alone and name in together]
+    slower = {part.name: part for part in holm([_ratio(name, alone[name], together[name]) for name in measured])}
     doubted = doubts([run])
     sections = [
         *checks.failures([run]),
@@ -291,7 +292,7 @@ def _measures(run: Run, phase: str) -> dict[str, Measure]:
 
 
 def _ratio(name: str, alone: Measure, together: Measure) -> Ratio:
-    return ratio(name, alone.seconds, together.seconds)
+    return ratio(name, alone.costs(SECONDS), together.costs(SECONDS))
 
 
 def _mixed_took(together: Mapping[str, Measure], slower: Mapping[str, Ratio]) -> str:

@@ -10,7 +10,7 @@ from penstock.lab.analysis import cost
 from penstock.lab.analysis.cost import CORE_HOURS, Sizing
 from penstock.lab.analysis.doubts import SIZE, doubts
 from penstock.lab.analysis.samples import gb_per_core_hour
-from penstock.lab.analysis.usl import Curve, Fit, Law, NoFit, Size
+from penstock.lab.analysis.usl import WIDEST, Curve, Fit, Law, NoFit, Size, sizes_beyond
 from penstock.lab.analysis.verdicts import Interval
 from penstock.lab.records import Run
 from penstock.lab.report import checks, resources
@@ -56,7 +56,7 @@ def constant(fit: Fit, of: Callable[[Law], float], write: Callable[[float], str]
 
 
 def _interval(found: Interval | None, write: Callable[[float], str]) -> str:
-    return f"{write(found.low)} to {write(found.high)}" if found else "noise unknown"
+    return f"{write(found.low)} to {write(found.high)}" if found else "unknown"
 
 
 def limit(cores: float) -> str:
@@ -129,8 +129,9 @@ def headline(name: str, sizing: Sizing) -> str:
             f"and cheapest on {_cores(cheapest, bare=True)} ({_cost(sizing, cheapest)})"
         )
     if curve.as_fast.cores != fastest.cores:
-        sentence += f"; {curve.as_fast.cores} are as fast within the noise"
-    return f"{sentence}; {_slowdown(sizing)}."
+        sentence += f"; {curve.as_fast.cores} are not shown to be slower"
+    doubt = f"; {curve.doubt}" if curve.doubt and isinstance(curve.fit, Fit) else ""
+    return f"{sentence}; {_slowdown(sizing)}{doubt}."
 
 
 def _slowdown(sizing: Sizing) -> str:
@@ -143,17 +144,22 @@ def _slowdown(sizing: Sizing) -> str:
 
 def _by_law(curve: Curve) -> str:
     if isinstance(curve.fit, NoFit):
-        if all(len(seconds) == 1 for seconds in curve.times.values()):
-            return "with one repetition per size, the noise is unknown"
-        return "no measured size is slower than a smaller one beyond the noise"
-    peak, largest = curve.fit.law.peak_cores, curve.measured[-1].cores
+        return curve.doubt or "no measured size is shown to be slower than a smaller one"
     likely = curve.fit.interval(lambda one: one.peak_cores)
-    if likely and likely.low <= largest and math.isinf(likely.high):
-        return "whether more cores make it slower is inside the noise"
-    if math.isinf(peak):
+    if likely is None:
+        return "with no more measurements than unknowns, the noise is unknown"
+    if math.isinf(likely.low):
         return "by the law, more cores never make it slower"
-    beyond = "every core beyond the first makes" if peak == 1 else f"more than {about(peak)} cores make"
-    return f"{'by the law' if peak <= largest else 'predicted, not measured'}: {beyond} it slower"
+    if math.isinf(likely.high):
+        return "whether more cores make it slower is open"
+    most = curve.measured[-1].cores
+    beyond = "every core beyond the first makes" if likely.high == 1 else f"cores beyond {_range(likely)} make"
+    return f"{'by the law' if likely.high <= most else 'predicted, not measured'}: {beyond} it slower"
+
+
+def _range(found: Interval) -> str:
+    low, high = about(found.low), about(found.high)
+    return low if low == high else f"some number from {low} to {high}"
 
 
 def _key_figures(sizing: Sizing) -> list[KeyFigure]:
@@ -188,17 +194,23 @@ def _throughput(sizing: Sizing) -> Section:
     plot = Plot("throughput", measure_plots.throughput(curve, rate, unit), f"{text}.", height=380)
     if isinstance(curve.fit, NoFit):
         return Section("Throughput", curve.fit.reason, [plot])
-    end = curve.predicted[-1].cores
+    largest = units.plural(curve.measured[-1].cores, "core")
     note = (
-        f"Measured up to {units.plural(curve.measured[-1].cores, 'core')}; the dashed line, up to {end}, is predicted "
-        "by the law. "
-        + (
-            "The band holds 95 % of the laws fitted to resampled measurements; it does not cover the risk that the law "
-            "fails beyond the measured sizes."
-            if curve.fit.resampled
-            else "There are no more measurements than unknowns, so the noise is unknown and there is no band."
-        )
+        f"Measured up to {largest}; the dashed line, up to {curve.predicted[-1].cores}, is predicted by the law. "
+        if curve.predicted
+        else f"Measured up to {largest}. "
     )
+    note += (
+        "The band holds the law with at least 95 %, by Student's t over the repetitions; it does not cover the risk "
+        "that the law fails beyond the measured sizes."
+        if curve.fit.has_band
+        else "There are no more measurements than unknowns, so the noise is unknown and there is no band."
+    )
+    predicted = {size.cores for size in curve.predicted}
+    if refused := [cores for cores in sizes_beyond(curve.measured[-1].cores) if cores not in predicted]:
+        note += f" {units.some([str(cores) for cores in refused])} cores are not predicted: " + (
+            f"the band there spans more than a factor of {WIDEST:g}." if curve.fit.has_band else "there is no band."
+        )
     return Section("Throughput", note, [plot])
 
 
@@ -239,10 +251,12 @@ def _sizes(sizing: Sizing) -> Section:
     left_out = (
         f" Left out, because not every size completed them: {units.some(sizing.left_out)}." if sizing.left_out else ""
     )
+    doubt = f" Between sizes: {curve.doubt}." if curve.doubt else ""
     note = (
         f"Times are medians. The cost covers the whole cluster for the duration of the work, without its start. "
         f"“{sizing.currency} per hour saved” is the price of each hour gained over the next cheaper efficient size. "
-        f"A beaten size is neither faster nor cheaper than another; “as fast” is within the noise.{at_once}{left_out}"
+        f"A beaten size is neither faster nor cheaper than another; “as fast” is not shown to be slower than any."
+        f"{doubt}{at_once}{left_out}"
     )
     return Section("All sizes", note, [table], brief=True)
 
@@ -312,7 +326,7 @@ def data(sizing: Sizing) -> dict[str, object]:
         "sizes": [
             {
                 "cores": size.cores,
-                "measured_seconds": list(curve.times[size.cores]) if size.measured else None,
+                "measured_seconds": list(curve.times[size.cores].values()) if size.measured else None,
                 "seconds": size.seconds,
                 "band_seconds": [size.band.low, size.band.high] if size.band else None,
                 "cost": size.cost,

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from penstock import units
 from penstock.lab.analysis.doubts import doubts
-from penstock.lab.analysis.samples import start_seconds
-from penstock.lab.analysis.verdicts import ratio, spread
+from penstock.lab.analysis.samples import SECONDS, Costs, measured_in_turns, measures_by_name, start_seconds
+from penstock.lab.analysis.verdicts import FASTER, SLOWER, holm, ratio, spread
 from penstock.lab.records import Run
 from penstock.lab.report import checks
 from penstock.lab.report.plots import base as base_plots
@@ -17,6 +17,7 @@ from penstock.lab.report.render import Document, KeyFigure, Plot, Section, Table
 def document(runs: Sequence[Run]) -> Document:
     """Compare the runs with the first."""
     arms = {run.description.arm: start_seconds(run) for run in runs}
+    starts = {run.description.arm: measure.costs(SECONDS) for run in runs for measure in measures_by_name(run).values()}
     measured = {arm: seconds for arm, seconds in arms.items() if seconds}
     spreads = {arm: spread(seconds) for arm, seconds in measured.items()}
     failures = {run.description.arm: len(run.of_kind("failure")) for run in runs}
@@ -39,7 +40,7 @@ def document(runs: Sequence[Run]) -> Document:
     text = "; ".join(f"{arm} {units.seconds(found.median)}" for arm, found in spreads.items())
     return Document(
         kicker="Penstock lab · start-up",
-        result=_headline(list(measured.items())),
+        result=_headline(list(starts.items()), in_turns=measured_in_turns(runs)),
         doubts=doubts(runs),
         key_figures=figures,
         sections=[
@@ -59,14 +60,16 @@ def document(runs: Sequence[Run]) -> Document:
     )
 
 
-def _headline(arms: Sequence[tuple[str, list[float]]]) -> str:
+def _headline(arms: Sequence[tuple[str, Costs]], *, in_turns: bool) -> str:
     if not arms:
         return "No start succeeded."
     first, own = arms[0]
-    sentence = f"{first[0].upper()}{first[1:]} launches its first task after {units.seconds(spread(own).median)}"
-    others = []
-    for name, seconds in arms[1:]:
-        compared = ratio(name, seconds, own)
-        noise = " (inside the noise)" if compared.verdict == "inside the noise" else ""
-        others.append(f"{name} after {units.seconds(compared.baseline.median)}{noise}")
+    compared = holm([ratio(name, starts, own, in_turns=in_turns) for name, starts in arms[1:]])
+    took = units.seconds(spread(list(own.values())).median)
+    sentence = f"{first[0].upper()}{first[1:]} launches its first task after {took}"
+    others = [
+        f"{part.name} after {units.seconds(part.baseline.median)}"
+        + ("" if part.verdict in (FASTER, SLOWER) else f" ({part.verdict})")
+        for part in compared
+    ]
     return f"{sentence}; {', '.join(others)}." if others else f"{sentence}."

@@ -11,7 +11,7 @@ from penstock.lab.analysis.cost import Relative
 from penstock.lab.analysis.doubts import LAKE, doubts
 from penstock.lab.analysis.resources import core_seconds, usage
 from penstock.lab.analysis.stores import Cell, Row, Store, StoreChoices, StoreMatrix
-from penstock.lab.analysis.verdicts import spread
+from penstock.lab.analysis.verdicts import FASTER, SLOWER, spread
 from penstock.lab.records import Description, Run
 from penstock.lab.report import checks, comparison, resources, scaling
 from penstock.lab.report.plots import base as base_plots
@@ -274,7 +274,7 @@ def _times(found: StoreMatrix, labels: Sequence[str]) -> Section:
         ranged = f" ({range_text(took)})" if took.count > 1 else ""
         part = found.ratio(row, store)
         ratio = f" {units.number(part.ratio)}×" if part and store != found.baseline else ""
-        noise = "≈" if part and part.verdict == "inside the noise" and store != found.baseline else ""
+        noise = "≈" if part and part.verdict not in (FASTER, SLOWER) and store != found.baseline else ""
         return f"{units.digits(took.median)}{ranged}{ratio}{noise}"
 
     rows = [
@@ -282,7 +282,7 @@ def _times(found: StoreMatrix, labels: Sequence[str]) -> Section:
         for row, label in zip(found.rows, labels, strict=True)
     ]
     columns = ("workload", "unit", *(store.name for store in found.stores))
-    note = f"Medians with their range, and their ratio to {found.baseline.name}; ≈ marks a ratio within the noise."
+    note = f"Medians with their range, and their ratio to {found.baseline.name}; ≈ marks one without a verdict."
     left_out = list(dict.fromkeys(name for row in found.rows for name in row.left_out))
     if left_out:
         note += f" Left out, because not every store completed them: {units.some(left_out, 12)}."

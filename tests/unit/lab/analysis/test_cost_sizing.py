@@ -140,15 +140,15 @@ def test_predicted_sizes_pay_for_their_executors_and_one_driver() -> None:
 
 
 def test_the_page_says_first_which_size_is_fastest_and_which_cheapest() -> None:
-    page = report.document(curve_of(Law(90, 10, 1.5), (1, 2, 4, 8, 16)))
+    page = report.document(curve_of(Law(90, 10, 1.5), (1, 2, 4, 8, 16), repetitions=5))
     assert "is fastest on 8 cores (" in page.headline
     assert "and cheapest on 1" in page.headline or "and cheapest on 2" in page.headline
     assert "16 cores are slower again, by" in page.headline
 
 
 def test_what_is_only_predicted_is_said_to_be() -> None:
-    page = report.document(curve_of(Law(90, 10, 0.3), (1, 2, 4)))
-    assert "predicted, not measured: more than " in page.headline
+    page = report.document(curve_of(Law(90, 10, 2), (1, 2, 4), repetitions=5, noise=0.005))
+    assert "predicted, not measured: cores beyond " in page.headline
     table = next(part for section in page.sections if section.title == "All sizes" for part in section.parts)
     assert [row[-1] for row in table.rows[3:]] == ["predicted", "predicted"]
 
@@ -192,7 +192,18 @@ def test_all_forms_can_be_made_and_read() -> None:
 
 def test_what_the_noise_leaves_open_is_not_claimed() -> None:
     page = report.document([run(1, [24.4, 30.6]), run(2, [31.6, 29.3]), run(3, [29.5, 30.9])])
-    assert page.headline.endswith("whether more cores make it slower is inside the noise.")
+    assert page.headline.endswith("whether more cores make it slower is open; too few rounds for a verdict.")
+
+
+def test_sizes_that_are_not_predicted_are_named_with_the_reason() -> None:
+    (note,) = [
+        s.note for s in report.document(curve_of(Law(90, 10, 0.3), (1, 2, 4))).sections if s.title == "Throughput"
+    ]
+    assert note.endswith("16 cores are not predicted: the band there spans more than a factor of 2.")
+    (bare,) = [
+        s.note for s in report.document([run(n, [9.0 / n]) for n in (1, 2, 4)]).sections if s.title == "Throughput"
+    ]
+    assert bare.endswith("8, 16 cores are not predicted: there is no band.")
 
 
 def test_what_happened_at_once_or_elsewhere_is_not_added_up() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ from penstock.lab.analysis.samples import failed_checks
 from penstock.lab.records import Run
 from penstock.lab.report import report
 from penstock.lab.report.render import Document, Plot, Table, terminal_tables
-from tests.unit.lab import lab_runs
+from tests.unit.lab import lab_runs, store_runs
 from tests.unit.lab.lab_runs import GB, check, measure, repetition
 
 RUNS = {
@@ -162,24 +163,30 @@ def test_a_run_cut_short_anywhere_has_a_report_in_every_form(name: str) -> None:
 
 
 def test_two_arms_are_compared_measure_by_measure() -> None:
-    document = report.document([lab_runs.terasort(seconds=20, arm="plain Spark"), lab_runs.terasort(seconds=10)])
-    assert document.result.startswith("Penstock took 0.5× the time of plain Spark over 3 measures")
+    arms = [("plain Spark", 20.0), ("Penstock", 10.0)]
+    document = report.document([lab_runs.terasort(seconds=s, arm=arm, repetitions=5) for arm, s in arms])
+    assert document.result == (
+        "Penstock took 0.5× the time of plain Spark over 3 measures in 5 rounds: 16.3 s against 32.5 s; "
+        "no measure has the verdict “slower” and a ratio above 1.1."
+    )
     assert [row["measure"] for row in table(document, "All measures")] == ["total", "generate", "sort", "validate"]
 
 
 def test_loads_are_compared_by_what_was_done_in_the_time() -> None:
     document = report.document([lab_runs.objects(arm="one"), lab_runs.objects(arm="two", faster=2.0)])
-    assert document.result.startswith("Two took 0.503× the time of one in the geometric mean over 3 measures.")
+    assert document.result.startswith("Two took 0.503× the time of one in the geometric mean over 3 measures")
 
 
 def test_many_arms_are_set_against_the_first() -> None:
-    arms = [lab_runs.dfsio(arm=arm, faster=by) for arm, by in (("S3A", 1), ("cache", 1.5), ("again", 1), ("far", 0.5))]
-    document = report.document(arms)
-    assert document.result == "Cache is the fastest of 4 arms: 0.667× the time of S3A; again is within the noise."
+    speeds = (("S3A", 1), ("cache", 1.5), ("again", 1), ("far", 0.5))
+    document = report.document([lab_runs.dfsio(arm=arm, faster=by, repetitions=5) for arm, by in speeds])
+    assert document.result == (
+        "Cache is faster than S3A in 5 rounds: 0.667× its time, the least of 4 arms; no difference shown (again)."
+    )
     assert [(row["arm"], row["verdict"]) for row in table(document, "Arms")] == [
         ("S3A", "baseline"),
         ("cache", "faster"),
-        ("again", "inside the noise"),
+        ("again", "no difference shown"),
         ("far", "slower"),
     ]
 
@@ -195,21 +202,55 @@ def test_the_page_of_any_number_of_arms_has_failures_left_out_measures_and_cache
     assert table(document, "Failures") == [{"run": "first", "repetitions": "4", "reason": "✗ no space left"}]
     assert {row["arm"] for row in table(document, "Page cache")} == {"first"}
     (overview, *_) = (section for section in document.sections if "Left out" in section.note)
-    assert overview.note.endswith("Left out, because not every arm completed them: extra.")
+    assert overview.note.endswith("Left out of the total, because not every arm completed them: extra.")
 
 
 def test_a_baseline_that_nothing_beats_is_said_to_be_the_fastest() -> None:
-    arms = [lab_runs.dfsio(arm=arm, faster=by) for arm, by in (("S3A", 1), ("far", 0.5), ("farther", 0.3))]
-    assert report.document(arms).result == "S3A is the fastest of 3 arms."
+    speeds = (("S3A", 1), ("far", 0.5), ("farther", 0.3))
+    arms = [lab_runs.dfsio(arm=arm, faster=by, repetitions=5) for arm, by in speeds]
+    assert report.document(arms).result == "S3A is the fastest of 3 arms in 5 rounds."
 
 
 def test_an_arm_that_is_faster_is_said_to_be_even_if_another_s_noise_hides_a_lower_median() -> None:
     arms = [
-        lab_runs.terasort(arm="renaming", seconds=20),
-        lab_runs.terasort(arm="magic", seconds=13, stumble=3),
-        lab_runs.terasort(arm="cache", seconds=15),
+        lab_runs.terasort(arm="renaming", seconds=20, repetitions=5),
+        lab_runs.terasort(arm="magic", seconds=13, stumble=3, repetitions=5),
+        lab_runs.terasort(arm="cache", seconds=19, repetitions=5),
     ]
-    assert report.document(arms).result == "Cache is faster than renaming: 0.75× its time; magic is within the noise."
+    assert report.document(arms).result == (
+        "Cache is faster than renaming in 5 rounds: 0.95× its time; no difference shown (magic)."
+    )
+
+
+@pytest.mark.parametrize(
+    ("rounds", "experiment", "verdict"),
+    [
+        (3, "one", " in 3 rounds, the least of 3 arms; too few rounds for a verdict."),
+        (5, None, ", the least of 3 arms; not measured in turns: no verdict."),
+    ],
+    ids=["three rounds", "three experiments"],
+)
+def test_arms_without_a_verdict_have_figures_and_the_reason(rounds: int, experiment: str | None, verdict: str) -> None:
+    arms = [
+        lab_runs.terasort(arm=arm, seconds=seconds, repetitions=rounds, experiment=experiment)
+        for arm, seconds in (("renaming", 20), ("magic", 19), ("cache", 15))
+    ]
+    assert report.document(arms).result == f"Cache took 0.75× the time of renaming{verdict}"
+
+
+def test_a_measure_that_one_of_three_arms_failed_stays_on_the_page() -> None:
+    runs = [store_runs.tpcds("embedded", failing=failing) for failing in ("", "q3", "")]
+    named = [Run(replace(run.description, arm=arm), run.samples) for run, arm in zip(runs, "abc", strict=True)]
+    document = report.document(named)
+    (overview,) = [section for section in document.sections if section.title == "Arms"]
+    assert overview.note.endswith("because not every arm completed them: q3 (failed in b).")
+    assert table(document, "All queries")[0] == {
+        "query": "q3",
+        "unit": "s",
+        "a": "0.800",
+        "b": "✗ failed",
+        "c": "0.800 (1×)",
+    }
 
 
 def test_what_was_different_about_the_arms_is_listed_and_nothing_else() -> None:

@@ -47,6 +47,7 @@ def run(*, arm: str = "Penstock", seconds: float = 2.0, rounds: int = 1, **chang
     samples += [{"kind": "answer", "query": name, "verdict": "equal", "note": ""} for name in ("q1", "q2", "q14a")]
     samples += changes.pop("more", [])
     samples.append({"kind": "end", "outcome": changes.pop("outcome", "ok")})
+    changes.setdefault("experiment", "one")
     description = Description(
         id=f"id-{arm}",
         workload="tpcds",
@@ -107,10 +108,14 @@ def test_the_same_samples_make_the_same_page() -> None:
 
 
 def test_a_comparison_says_how_much_and_whether_it_is_noise() -> None:
-    plain, ours = run(arm="plain Spark", seconds=4, rounds=3), run(seconds=2, rounds=3)
-    assert report.document([plain, ours]).result.startswith("Penstock took 0.5× the time of plain Spark over 3 queries")
-    same = report.document([plain, run(arm="other", seconds=4, rounds=3)])
-    assert same.result.startswith("No difference beyond the noise")
+    plain, ours = run(arm="plain Spark", seconds=4, rounds=5), run(seconds=2, rounds=5)
+    assert report.document([plain, ours]).result.startswith(
+        "Penstock took 0.5× the time of plain Spark over 3 queries in 5 rounds: "
+    )
+    same = report.document([plain, run(arm="other", seconds=4, rounds=5)])
+    assert same.result.startswith("No difference shown in 5 rounds: ")
+    few = report.document([run(arm="plain Spark", seconds=4, rounds=4), ours])
+    assert few.result.endswith("; too few rounds for a verdict.")
 
 
 def test_markdown_and_json_say_the_same() -> None:
@@ -134,9 +139,11 @@ def test_runs_of_different_workloads_are_not_compared() -> None:
 
 
 def starts_run(arm: str, seconds: float) -> Run:
-    description = Description(id=arm, workload="startup", arm=arm, created_at="", command="x", size=SIZE)
+    description = Description(
+        id=arm, workload="startup", arm=arm, created_at="", command="x", size=SIZE, experiment="one"
+    )
     one = {"kind": "start", "submitted_ms": 0}
-    return Run(description, tuple({**one, "first_task_ms": 1000 * seconds + n} for n in range(5)))
+    return Run(description, tuple({**one, "repetition": n, "first_task_ms": 1000 * seconds + n} for n in range(1, 6)))
 
 
 def test_starts_are_compared_by_their_medians() -> None:

@@ -192,7 +192,7 @@ def test_an_interruption_while_they_begin_leaves_nobody_waiting(world: World, mo
     monkeypatch.setattr(conditions, "ThreadPoolExecutor", Interrupted)
     with pytest.raises(KeyboardInterrupt):
         world.measure(SUITE)
-    assert world.mains() == ["Load", "PowerRun"], "the load, and the user alone"
+    assert world.mains() == ["LoadTables", "PowerRun"], "the load, and the user alone"
 
 
 def test_interrupted_nothing_is_left_running(world: World, monkeypatch: pytest.MonkeyPatch) -> None:

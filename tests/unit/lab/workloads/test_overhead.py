@@ -46,7 +46,7 @@ class World:
     def run(self, _: Session, main_class: str, arguments: Sequence[str]) -> None:
         given = dict(zip(arguments[::2], arguments[1::2], strict=True))
         self.started.append((main_class.rpartition(".")[2], given))
-        if main_class.endswith("Generate"):
+        if main_class.endswith("GenerateObjects"):
             if given["--location"].startswith("file:"):
                 place = Path(given["--location"].removeprefix("file:"))
                 place.mkdir(parents=True)
@@ -73,7 +73,7 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
 def test_each_repetition_is_a_process_with_a_cache_of_its_own_that_is_gone_afterwards(world: World) -> None:
     (run,) = world.measure(Reads(size_bytes=16 * MIB, cache="cold", threads=(1, 4)), repetitions=2)
     assert run.outcome == "ok"
-    assert [name for name, _ in world.started] == ["Generate", "Reads", "Reads"]
+    assert [name for name, _ in world.started] == ["GenerateObjects", "Reads", "Reads"]
     asked = world.started[1][1]
     assert (asked["--cache"], asked["--threads"], asked["--raw"]) == ("cold", "1,4", "false")
     assert len(set(world.tiers)) == 2
@@ -83,7 +83,7 @@ def test_each_repetition_is_a_process_with_a_cache_of_its_own_that_is_gone_after
 def test_arms_of_the_lake_share_its_objects_and_local_arms_one_copy(world: World) -> None:
     size = 16 * MIB
     world.measure(*(Reads(size_bytes=size, source=source) for source in ("lake", "lake", "local", "raw")))
-    places = [given["--location"] for name, given in world.started if name == "Generate"]
+    places = [given["--location"] for name, given in world.started if name == "GenerateObjects"]
     assert len(places) == 2
     assert places[0].startswith("s3a://")
     assert places[1].startswith("file:/")

@@ -145,7 +145,7 @@ def test_clicks_around_other_sales_are_made_again(world: World) -> None:
 def test_a_generator_that_left_no_manifest_is_a_failure(world: World) -> None:
     world.leaves_manifest = False
     assert "is not in the lake" in failure(world.measure(Etl(rows=1000)))
-    assert world.mains() == ["Generate"]
+    assert world.mains() == ["GenerateSales"]
 
 
 def test_other_options_are_other_data_beside_the_first() -> None:

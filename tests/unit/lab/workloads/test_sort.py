@@ -56,7 +56,7 @@ class World:
         name = str(spec.main_class).rpartition(".")[2]
         if name == self.failing:
             return State.FAILED
-        return {"Generate": self.generate, "Sort": self.sort, "Validate": self.validate}[name](places)
+        return {"TeraGen": self.generate, "Sort": self.sort, "Validate": self.validate}[name](places)
 
     def generate(self, arguments: dict[str, str]) -> State:
         records = int(arguments["--records"])
@@ -106,7 +106,7 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
 def test_data_is_generated_once_and_every_repetition_sorts_and_validates(world: World) -> None:
     run = world.measure(plan=MeasurementPlan(repetitions=2))
     assert run.outcome == "ok"
-    assert world.mains() == ["Generate", *["Sort", "Validate"] * 2]
+    assert world.mains() == ["TeraGen", *["Sort", "Validate"] * 2]
     assert [sample["name"] for sample in run.of_kind("measure")] == ["generate", *["sort", "validate"] * 2]
     world.measure()
     assert world.mains()[5:] == ["Sort", "Validate"]
@@ -124,14 +124,14 @@ def test_data_is_generated_once_and_every_repetition_sorts_and_validates(world: 
 def test_other_records_are_generated_and_so_are_those_asked_for_anew(world: World, other: TeraSort) -> None:
     world.measure()
     world.measure(other)
-    assert world.mains() == ["Generate", "Sort", "Validate"] * 2
+    assert world.mains() == ["TeraGen", "Sort", "Validate"] * 2
 
 
 def test_records_whose_generation_was_cut_short_are_generated_again(world: World) -> None:
     world.measure()
     world.store.delete(f"{SMALL.data.prefix}/_manifest.json")
     world.measure()
-    assert world.mains() == ["Generate", "Sort", "Validate"] * 2
+    assert world.mains() == ["TeraGen", "Sort", "Validate"] * 2
 
 
 def test_sorted_records_are_removed_once_they_are_validated(world: World) -> None:
@@ -159,14 +159,14 @@ def test_a_failed_sort_is_a_failed_repetition(world: World) -> None:
     world.failing = "Sort"
     run = world.measure()
     assert run.outcome == "failed"
-    assert world.mains() == ["Generate", "Sort"]
+    assert world.mains() == ["TeraGen", "Sort"]
 
 
 def test_concurrent_sorts_really_run_at_once_and_each_output_is_validated(world: World) -> None:
     world.sorting = threading.Barrier(3)
     run = world.measure(replace(SMALL, concurrent=3))
     assert run.outcome == "ok"
-    assert world.mains() == ["Generate", *["Sort"] * 3, *["Validate"] * 3]
+    assert world.mains() == ["TeraGen", *["Sort"] * 3, *["Validate"] * 3]
     validated = [spec.arguments[3] for spec in world.engine.submitted if "Validate" in str(spec.main_class)]
     assert len(set(validated)) == 3
     together = [sample for sample in run.of_kind("measure") if sample["name"] == "3 sorts at once, start to end"]

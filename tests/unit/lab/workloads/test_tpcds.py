@@ -37,21 +37,21 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
 def test_the_first_run_loads_and_the_second_does_not(world: World) -> None:
     assert world.measure(SUITE).outcome == "ok"
     assert world.measure(SUITE).outcome == "ok"
-    assert world.mains() == ["Load", "PowerRun", "PowerRun"]
+    assert world.mains() == ["LoadTables", "PowerRun", "PowerRun"]
 
 
 def test_data_whose_load_was_cut_short_is_loaded_again(world: World) -> None:
     world.measure(SUITE)
     world.store.delete("tpcds/sf0p1/_manifest.json")
     world.measure(SUITE)
-    assert world.mains() == ["Load", "PowerRun"] * 2
+    assert world.mains() == ["LoadTables", "PowerRun"] * 2
 
 
 def test_a_catalog_that_lost_its_tables_gets_them_back(world: World) -> None:
     world.measure(SUITE)
     world.tables.clear()
     world.measure(SUITE)
-    assert world.mains() == ["Load", "PowerRun"] * 2
+    assert world.mains() == ["LoadTables", "PowerRun"] * 2
 
 
 def test_another_object_size_is_another_data_set_beside_the_first() -> None:
@@ -83,8 +83,8 @@ def test_data_is_used_in_the_layout_that_was_asked_for(world: World) -> None:
     world.measure(SUITE)
     world.measure(replace(SUITE, layout="by-day"))
     world.measure(replace(SUITE, layout="by-day"))
-    assert world.mains() == ["Load", "PowerRun", "Load", "PowerRun", "PowerRun"]
-    assert [values_of(world, "Load", "--layout"), values_of(world, "PowerRun", "--database")] == [
+    assert world.mains() == ["LoadTables", "PowerRun", "LoadTables", "PowerRun", "PowerRun"]
+    assert [values_of(world, "LoadTables", "--layout"), values_of(world, "PowerRun", "--database")] == [
         ["by-size", "by-day"],
         ["tpcds_sf0p1", "tpcds_sf0p1_by_day", "tpcds_sf0p1_by_day"],
     ]
@@ -92,8 +92,8 @@ def test_data_is_used_in_the_layout_that_was_asked_for(world: World) -> None:
 
 def test_a_layout_is_advised_by_what_was_asked_of_the_data_that_is_laid_out_by_size(world: World) -> None:
     world.measure(replace(SUITE, layout="advised"))
-    assert world.mains() == ["Load", "Load", "PowerRun"]
-    assert values_of(world, "Load", "--layout") == ["by-size", "advised"]
+    assert world.mains() == ["LoadTables", "LoadTables", "PowerRun"]
+    assert values_of(world, "LoadTables", "--layout") == ["by-size", "advised"]
     advised = world.engine.submitted[1].arguments
     assert advised[advised.index("--from-database") + 1] == "tpcds_sf0p1"
     assert advised[advised.index("--from") + 1].endswith("tpcds/sf0p1")
@@ -111,7 +111,7 @@ def test_a_layout_there_is_not_is_refused_before_anything_starts(world: World) -
 def test_the_index_is_built_where_a_table_lacks_it_and_anew_with_new_data(world: World) -> None:
     indexed = replace(SUITE, index=True)
     first, second = world.measure(indexed), world.measure(indexed)
-    assert world.mains() == ["Load", "Index", "PowerRun", "PowerRun"]
+    assert world.mains() == ["LoadTables", "Index", "PowerRun", "PowerRun"]
     assert values_of(world, "Index", "--tables") == ["item"]
     assert [sample["files"] for sample in first.of_kind("index")] == [1]
     assert not second.of_kind("index")
@@ -119,7 +119,7 @@ def test_the_index_is_built_where_a_table_lacks_it_and_anew_with_new_data(world:
     world.measure(indexed)
     assert world.mains()[-2:] == ["Index", "PowerRun"]
     world.measure(replace(indexed, reload=True))
-    assert world.mains()[-3:] == ["Load", "Index", "PowerRun"]
+    assert world.mains()[-3:] == ["LoadTables", "Index", "PowerRun"]
 
 
 def test_the_independent_engine_reads_no_file_of_an_index(world: World) -> None:
@@ -132,7 +132,7 @@ def test_what_is_made_before_the_measuring_does_not_wait_for_a_round_trip(world:
     far = Arm("far", replace(SUITE, index=True), SIZE, settings=conditions.round_trip_settings("5ms"))
     runner.measure(lambda _: world.bench, [far], MeasurementPlan(), Silent())
     waiting = [any("round.trip" in value for value in spec.settings.values()) for spec in world.engine.submitted]
-    assert world.mains() == ["Load", "Index", "PowerRun"]
+    assert world.mains() == ["LoadTables", "Index", "PowerRun"]
     assert waiting == [False, False, True]
 
 
@@ -217,11 +217,11 @@ def test_interrupted_it_stops_the_application(world: World, monkeypatch: pytest.
 def test_local_tables_are_a_copy_of_the_lakes_made_once_and_their_answers_are_checked(world: World) -> None:
     local = replace(SUITE, location="local")
     assert world.measure(local).outcome == "ok"
-    assert world.mains() == ["Load", "Load", "PowerRun"]
+    assert world.mains() == ["LoadTables", "LoadTables", "PowerRun"]
     assert world.measure(SUITE).outcome == "ok"
     world.answers["q2"] = [["2.60"]]
     assert world.measure(local).outcome == "wrong"
-    assert world.mains() == ["Load", "Load", "PowerRun", "PowerRun", "PowerRun"]
+    assert world.mains() == ["LoadTables", "LoadTables", "PowerRun", "PowerRun", "PowerRun"]
     databases = [spec.arguments[spec.arguments.index("--database") + 1] for spec in world.engine.submitted]
     assert databases == ["tpcds_sf0p1", "tpcds_sf0p1_local", "tpcds_sf0p1_local", "tpcds_sf0p1", "tpcds_sf0p1_local"]
 

@@ -106,7 +106,7 @@ def throughput(curve: Curve, rate: Callable[[float], float], unit: str) -> Figur
     `rate` converts the seconds of a run to the value on the vertical axis, in `unit`.
     """
     fitted = _law(curve, curve.fit, rate) if isinstance(curve.fit, Fit) else []
-    dots = [(cores, value) for cores, seconds in curve.times.items() for value in seconds]
+    dots = [(cores, value) for cores, rounds in curve.times.items() for value in rounds.values()]
     measured = scatter(
         [cores for cores, _ in dots],
         [rate(value) for _, value in dots],
@@ -128,7 +128,7 @@ def _law(curve: Curve, fit: Fit, rate: Callable[[float], float]) -> list[Figure]
     end = max([last, *(size.cores for size in curve.predicted)])
     inside, outside = _grid(min(first, 1), last), _grid(last, end)
     traces = [_ideal(fit, rate, end)]
-    if fit.resampled:
+    if fit.has_band:
         traces.append(_band(fit, rate, [*inside, *outside[1:]]))
     for name, cores, dash in (("the law", inside, 0), ("predicted", outside, 1)):
         rates = [rate(fit.law.seconds(count)) for count in cores]
