@@ -106,29 +106,31 @@ def _when(sample: Sample) -> str:
 _KEPT = "The command measures again. This report follows from the stored samples alone."
 
 
+_MOST_COLUMNS = 4
+"""The most runs that stand beside each other; of more, each is a row."""
+
+
 def reproduction(runs: Sequence[Run], names: Sequence[str] = ()) -> Section:
     """The command that repeats the measurement, and how it was measured. The runs have the names of their arms."""
     described = [run.description for run in runs]
     names = names or [one.arm for one in described]
-    rows = [
-        (
-            one.id,
-            render.workload_title(one),
-            name,
-            one.profile or one.launcher,
-            cluster_text(one.size),
-            lake_text(one.lake),
-            one.created_at,
-            run.outcome,
-        )
-        for run, one, name in zip(runs, described, names, strict=True)
-    ]
-    columns = ("run", "workload", "arm", "profile", "cluster", "lake", "measured", "outcome")
-    parts: list[Part] = [
-        Command(command(described)),
-        Paragraph(sentences(runs, names), "How it was measured"),
-        Table(columns, rows, folded=units.plural(len(runs), "run")).filled(),
-    ]
+    facts = {
+        "run": [one.id for one in described],
+        "workload": [render.workload_title(one) for one in described],
+        "arm": names,
+        "profile": [one.profile or one.launcher for one in described],
+        "cluster": [cluster_text(one.size) for one in described],
+        "lake": [lake_text(one.lake) for one in described],
+        "measured": [one.created_at for one in described],
+        "outcome": [run.outcome for run in runs],
+    }
+    if len(runs) > _MOST_COLUMNS:
+        rows = list(zip(*facts.values(), strict=True))
+        table = Table(list(facts), rows, folded=units.plural(len(runs), "run")).filled()
+    else:
+        of_runs = [(label, *values) for label, values in facts.items() if label != "arm" and any(values)]
+        table = Table(("", *names), of_runs)
+    parts: list[Part] = [Command(command(described)), Paragraph(sentences(runs, names), "How it was measured"), table]
     return Section("Reproduce", _KEPT, parts)
 
 
