@@ -362,7 +362,7 @@ def test_a_server_of_the_user_s_own_is_used_and_never_stopped(
     assert named.status().state == "up"
 
 
-def test_a_login_that_may_not_make_databases_is_told_what_the_administrator_types(
+def test_a_login_without_the_right_to_create_databases_gets_the_administrators_commands(
     home: Home, database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     database.up()

@@ -299,7 +299,7 @@ def test_the_audit_can_only_be_added_to(records_home: Home, engine: PretendingEn
             connection.execute(sa.text(statement))
 
 
-def test_every_change_of_state_is_to_be_told_once_for_each_webhook(home: Home) -> None:
+def test_every_change_of_state_is_queued_once_for_each_webhook(home: Home) -> None:
     engine = PretendingEngine(home, PretendedBackend(home, seconds=0.5))
     urls = ("https://a.example/", "https://b.example/")
     application = engine.enqueue(specification(home, 1, webhooks=urls))

@@ -115,7 +115,7 @@ def test_a_connection_may_stay_open_between_questions(way: Relay) -> None:
 
 
 @pytest.mark.parametrize("token", ["guess", ""])
-def test_there_is_no_way_for_who_does_not_know_the_token(keeper: int, driver: int, token: str) -> None:
+def test_there_is_no_tunnel_without_the_token(keeper: int, driver: int, token: str) -> None:
     relay = Relay(lambda: TunnelEndpoint("127.0.0.1", keeper, None, f"/tunnel/{driver}", {layout.TOKEN_HEADER: token}))
     with pytest.raises((http.client.HTTPException, OSError)):
         ask(relay.port, "GET", "/")
@@ -155,5 +155,5 @@ def test_before_the_pod_has_an_address_there_is_no_way(client: SidecarClient) ->
     assert client.entrance(None, 4040) is None
 
 
-def test_the_pages_are_where_the_keeper_says(client: SidecarClient) -> None:
+def test_the_sidecar_reports_the_address_of_the_pages(client: SidecarClient) -> None:
     assert client.pages("127.0.0.1") == (4040, "k3y")

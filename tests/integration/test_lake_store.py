@@ -112,7 +112,7 @@ def nobody_listens() -> Iterator[str]:
         yield f"http://127.0.0.1:{reserved.getsockname()[1]}"
 
 
-def test_wrong_keys_are_told_from_a_missing_bucket_and_from_an_unreachable_store(
+def test_wrong_keys_a_missing_bucket_and_an_unreachable_store_are_distinguished(
     lake: Lake, credentials: Credentials, nobody_listens: str
 ) -> None:
     wrong = {
@@ -132,12 +132,12 @@ def test_wrong_keys_are_told_from_a_missing_bucket_and_from_an_unreachable_store
             assert credentials.secret_key not in str(caught.value)
 
 
-def test_an_unknown_access_key_is_told(lake: Lake) -> None:
+def test_an_unknown_access_key_is_reported(lake: Lake) -> None:
     with pytest.raises(LakeError, match="credentials"):
         list(S3ObjectStore(lake, NOBODY, attempts=1).list(""))
 
 
-def test_a_busy_store_is_tried_again_and_then_told(lake: Lake, misbehaving: str) -> None:
+def test_a_busy_store_is_retried_and_then_reported(lake: Lake, misbehaving: str) -> None:
     with pytest.raises(LakeError, match="overloaded"):
         S3ObjectStore(replace(lake, endpoints=(misbehaving,)), NOBODY, attempts=2).get("k")
 
@@ -148,7 +148,7 @@ def test_with_a_dead_gateway_the_next_one_serves(lake: Lake, credentials: Creden
     assert store.get("k") == b"through the second"
 
 
-def test_a_download_to_where_nothing_can_be_written_is_told(store: S3ObjectStore, tmp_path: Path) -> None:
+def test_a_download_to_an_unwritable_place_is_reported(store: S3ObjectStore, tmp_path: Path) -> None:
     from penstock.errors import MissingRequirement
 
     store.put("k", b"v")

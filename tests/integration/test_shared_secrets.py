@@ -140,7 +140,7 @@ def test_a_backup_has_secrets_sealed_and_another_key_opens_none(
         shown_secret(fourth, "sales")
 
 
-def test_a_database_that_is_away_is_told_and_lakes_of_administrators_are_used_on(
+def test_an_unreachable_database_is_reported_and_administrators_lakes_stay_usable(
     homes: tuple[Home, Home], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(DATABASE_VARIABLE, "postgresql://nobody:x@127.0.0.1:9/")

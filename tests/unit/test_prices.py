@@ -50,7 +50,7 @@ def test_a_clock_that_went_back_earns_nothing(pricing: Pricing) -> None:
     assert cost == Cost(0.0, "EUR")
 
 
-def test_a_mistake_in_the_price_list_fails_no_application_and_is_told_who_asks(tmp_path: Path) -> None:
+def test_a_mistake_in_the_price_file_fails_no_application_and_is_reported_on_request(tmp_path: Path) -> None:
     (tmp_path / OWN_PRICES).write_text("compute: {price_per_core: much}\n")
     pricing = Pricing(Home(tmp_path))
     assert pricing.of_attempt(application(State.RUNNING, admitted_at=START), after(60)) is None

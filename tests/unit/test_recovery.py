@@ -139,7 +139,7 @@ def test_ten_minutes_of_a_living_supervisor_clear_the_count() -> None:
     assert not restarts.hopeless("app-1")
 
 
-def test_a_thread_goes_on_whatever_its_work_raises_and_ends_when_it_is_told_to(
+def test_a_thread_survives_errors_of_its_work_and_ends_on_request(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     stop, raised, pauses = threading.Event(), 0, []

@@ -40,7 +40,7 @@ def test_a_request_is_known_by_its_line(line: str, operation: str, key: str) -> 
     assert (request.operation, request.key) == (operation, key)
 
 
-def test_a_copy_is_told_from_a_put_by_its_header() -> None:
+def test_a_copy_is_distinguished_from_a_put_by_its_header() -> None:
     assert Request.of("PUT", "/lake/a", {"x-amz-copy-source": "/lake/b"}).operation == "CopyObject"
 
 

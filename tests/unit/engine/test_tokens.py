@@ -56,7 +56,7 @@ def test_it_is_valid_until_it_expires_and_not_at_that_moment() -> None:
         tokens.verify_token(token(timedelta(0)), SECRET, at=NOW)
 
 
-def test_that_it_has_expired_is_not_told_without_the_secret() -> None:
+def test_expiry_is_not_disclosed_without_the_secret() -> None:
     with pytest.raises(Unauthenticated, match="not valid"):
         tokens.verify_token(token(timedelta(0)), "x", at=NOW)
 

@@ -42,7 +42,7 @@ def test_the_strongest_layer_that_sets_a_key_has_it(mappings: list[dict[str, str
 
 
 @given(st.lists(_MAPPINGS))
-def test_what_was_overridden_is_told_lowest_first(mappings: list[dict[str, str]]) -> None:
+def test_overridden_values_are_listed_lowest_first(mappings: list[dict[str, str]]) -> None:
     for setting in resolve([plain(str(n), mapping) for n, mapping in enumerate(mappings)], LAPTOP):
         said = [(str(n), mapping[setting.key]) for n, mapping in enumerate(mappings) if setting.key in mapping]
         assert [(origin.layer, origin.value) for origin in (*setting.overrode, setting.origin)] == said
@@ -107,7 +107,7 @@ def test_an_open_quote_is_refused_without_repeating_the_text() -> None:
     assert "open" not in str(refused.value).replace("open quote", "")
 
 
-def test_an_unknown_profile_is_told_the_known_ones() -> None:
+def test_an_unknown_profile_is_reported_with_the_known_ones() -> None:
     with pytest.raises(NotFound, match="no profile 'tpch'") as refused:
         workloads.profile_layers("tpch")
     assert "tpcds" in refused.value.why

@@ -91,7 +91,7 @@ def test_a_launch_without_room_waits_and_is_made_once(tmp_path: Path, monkeypatc
         (404, "not found", NotFound),
     ],
 )
-def test_what_the_server_refuses_is_told_apart(status: int, message: str, kind: type[PenstockError]) -> None:
+def test_refusals_of_the_server_are_distinguished(status: int, message: str, kind: type[PenstockError]) -> None:
     error = _refused("/pods", httpx.Response(status, json={"message": message}))
     assert type(error) is kind
     assert error.why.startswith(message)

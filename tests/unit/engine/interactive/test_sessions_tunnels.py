@@ -65,7 +65,7 @@ def test_an_application_that_is_no_session_has_none(tmp_path: Path) -> None:
     assert backend.asked == 0
 
 
-def test_a_way_whose_keeper_was_killed_is_none(tmp_path: Path) -> None:
+def test_a_tunnel_whose_process_was_killed_has_no_port(tmp_path: Path) -> None:
     home = Home(tmp_path)
     home.application("app-1").mkdir(parents=True)
     write_json(home.application("app-1") / "session-way.json", {"port": 1, "keeper": {"pid": 1, "started": -5}})

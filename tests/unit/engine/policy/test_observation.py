@@ -61,7 +61,7 @@ def test_the_context_is_noticed_once() -> None:
 NO_ROOM = Reason("unschedulable", "no node takes its pod", "wait")
 
 
-def test_what_stands_in_the_way_is_told_once_and_taken_back() -> None:
+def test_an_obstacle_is_reported_once_and_withdrawn() -> None:
     starting = application(State.STARTING)
     assert seen(Observation(Phase.STARTING, reason=NO_ROOM), application=starting) == Hindered(after(10), NO_ROOM)
     blocked = replace(starting, reason=NO_ROOM)

@@ -29,7 +29,7 @@ def test_there_is_none_where_none_was_stored(tmp_path: Path) -> None:
     assert CephState.load(tmp_path) is None
 
 
-def test_a_damaged_one_is_told(tmp_path: Path) -> None:
+def test_a_damaged_state_file_is_reported(tmp_path: Path) -> None:
     (tmp_path / "state.json").write_text('{"fsid": "x"}')
     with pytest.raises(StateError):
         CephState.load(tmp_path)

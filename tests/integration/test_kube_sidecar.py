@@ -149,7 +149,7 @@ def test_a_piece_that_is_sent_again_is_not_written_again(port: int, work: Path) 
     assert (work / "artefacts" / "executor-1.log").read_bytes() == b"abcd"
 
 
-def test_a_keeper_that_is_away_for_a_while_misses_nothing(work: Path, known: Known) -> None:
+def test_an_interrupted_sidecar_loses_no_lines(work: Path, known: Known) -> None:
     first = serve(known, TOKEN, port=0)
     port = int(first.server_address[1])
     first.shutdown()
