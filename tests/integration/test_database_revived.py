@@ -63,13 +63,13 @@ def test_a_database_that_was_killed_is_started_again_and_one_that_was_stopped_is
     within(lambda: finished(engine, second))
 
     looks: list[bool] = []
-    revive = engine.database.revive
+    restart_if_dead = engine.database.restart_if_dead
 
     def noted() -> bool:
-        looks.append(revive())
+        looks.append(restart_if_dead())
         return looks[-1]
 
-    monkeypatch.setattr(engine.database, "revive", noted)
+    monkeypatch.setattr(engine.database, "restart_if_dead", noted)
     Database(home).down()
     within(lambda: len(looks) >= 3)
     assert not any(looks)

@@ -134,10 +134,10 @@ def test_a_body_without_bounds_is_not_read(port: int) -> None:
 
 
 def test_what_an_executor_says_arrives_once_and_in_order(port: int, work: Path) -> None:
-    shipper = LogForwarder("127.0.0.1", port, "3", TOKEN)
+    forwarder = LogForwarder("127.0.0.1", port, "3", TOKEN)
     for number in range(1000):
-        shipper.add(f"line {number}\n".encode())
-    shipper.close({"exit_code": 0})
+        forwarder.write(f"line {number}\n".encode())
+    forwarder.close({"exit_code": 0})
     said = (work / "artefacts" / "executor-3.log").read_text()
     assert said == "".join(f"line {number}\n" for number in range(1000))
     assert json.loads((work / "ends" / "executor-3.json").read_text()) == {"exit_code": 0}
@@ -154,14 +154,14 @@ def test_an_interrupted_sidecar_loses_no_lines(work: Path, known: Known) -> None
     port = int(first.server_address[1])
     first.shutdown()
     first.server_close()
-    shipper = LogForwarder("127.0.0.1", port, "1", TOKEN)
-    shipper.add(b"before ")
+    forwarder = LogForwarder("127.0.0.1", port, "1", TOKEN)
+    forwarder.write(b"before ")
     back: list[Any] = []
     timer = threading.Timer(0.8, lambda: back.append(serve(known, TOKEN, port=port)))
     timer.start()
     timer.join()
-    shipper.add(b"after")
-    shipper.close({"exit_code": 0})
+    forwarder.write(b"after")
+    forwarder.close({"exit_code": 0})
     back[0].shutdown()
     back[0].server_close()
     assert (work / "artefacts" / "executor-1.log").read_bytes() == b"before after"

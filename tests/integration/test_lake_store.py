@@ -157,7 +157,7 @@ def test_a_download_to_an_unwritable_place_is_reported(store: S3ObjectStore, tmp
 
 
 def outcomes(rows: list[Row]) -> dict[str, Outcome]:
-    return {row.feature.partition(" http")[0]: row.judgement.outcome for row in rows}
+    return {row.feature.partition(" http")[0]: row.verdict.outcome for row in rows}
 
 
 def test_the_embedded_lake_has_all_that_penstock_can_use_and_the_check_leaves_nothing(
@@ -199,7 +199,7 @@ def test_of_two_gateways_the_dead_one_is_named_and_the_other_is_measured(
     lake: Lake, credentials: Credentials, nobody_listens: str
 ) -> None:
     rows = LakeCheck(replace(lake, endpoints=(*lake.endpoints, nobody_listens)), credentials).run()
-    failed = [row for row in rows if row.judgement.outcome is Outcome.FAILED]
+    failed = [row for row in rows if row.verdict.outcome is Outcome.FAILED]
     assert [row.feature for row in failed] == [f"reachable {nobody_listens}"]
     assert f"round trip {lake.endpoints[0]}" in [row.feature for row in rows]
 
@@ -216,8 +216,8 @@ def test_a_gateway_of_another_store_fails_the_check(lake: Lake, credentials: Cre
     rows = LakeCheck(replace(lake, endpoints=(*lake.endpoints, stranger)), credentials).run()
     assert not usable(rows)
     [row] = [row for row in rows if row.feature == "one store"]
-    assert row.judgement.outcome is Outcome.FAILED
-    assert stranger in row.judgement.measured
+    assert row.verdict.outcome is Outcome.FAILED
+    assert stranger in row.verdict.measured
 
 
 def test_a_store_that_only_fails_is_reported_row_by_row(lake: Lake, misbehaving: str) -> None:

@@ -71,7 +71,7 @@ def test_a_store_without_bulk_delete_is_reported(sts: TinySts, answer: tuple[int
 
 def test_issued_ones_are_said_to_be_for_the_bucket_only_where_they_are() -> None:
     for confined, words in ((True, "limited to this bucket"), (False, "the rights of the lake's user")):
-        judged = judge_temporary(TemporaryCredentials(asked_for=True, issued=True, seconds=900.2, confined=confined))
+        judged = judge_temporary(TemporaryCredentials(configured=True, issued=True, seconds=900.2, confined=confined))
         assert judged.outcome is Outcome.OK
         assert words in judged.consequence
         assert "900 s" in judged.measured

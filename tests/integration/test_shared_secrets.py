@@ -73,7 +73,7 @@ def test_the_database_holds_no_key_that_can_be_read_and_shows_applications_nothi
     assert made.name in rows
     assert not [secret for secret in (KEYS.access_key, KEYS.secret_key, shown) if f"'{secret}'" in rows]
     assert KEYS.secret_key not in rows
-    applications = Database(homes[0]).url(METASTORE).at(RECORDS)
+    applications = Database(homes[0]).url(METASTORE).with_database(RECORDS)
     with pytest.raises(psycopg.OperationalError, match="permission denied"):
         psycopg.connect(applications.libpq(), password=applications.password)
 
@@ -91,7 +91,7 @@ def test_an_ended_lake_s_logs_are_found_in_the_original_from_every_home(
     engine.request_stop(application.id)
     assert [made.name in keeping.sweep_lakes() for _ in range(2)] == [False, True]
     third = new_home(first.root.parent / "c")
-    assert Lakes(third).kept_in(made.name) == "sales"
+    assert Lakes(third).artifact_lake(made.name) == "sales"
     with pytest.raises(NotFound, match="no longer exists"):
         Lakes(third).get(made.name)
     with shared_records.begin() as connection:
@@ -99,7 +99,7 @@ def test_an_ended_lake_s_logs_are_found_in_the_original_from_every_home(
         assert sealed.scalar_one() is None
         connection.execute(sa.text("DELETE FROM applications WHERE id = :id"), {"id": application.id})
     keeping.sweep_lakes()
-    assert Lakes(third).kept_in(made.name) == made.name
+    assert Lakes(third).artifact_lake(made.name) == made.name
 
 
 def test_a_new_home_signs_webhooks_as_the_last_one_did(homes: tuple[Home, Home]) -> None:

@@ -52,7 +52,7 @@ def kept(target: Target, application: Application) -> str:
     Raises `NotFound` if they were not saved: the command was killed, or could not reach the lake.
     """
     try:
-        return target.exchange(target.lake(application.spec.lake)).kept(application)
+        return target.exchange(target.lake(application.spec.lake)).stored_statements(application)
     except NotFound:
         raise NotFound(
             f"The statements of {application.id} were not saved",
@@ -66,7 +66,7 @@ def run(target: Target, spec: ApplicationSpec, text: str, *, errors: IO[bytes] |
     found = target.lake(spec.lake)
     exchange = target.exchange(found)
     key = f"{sessions.RESULTS}{secrets.token_hex(8)}.jsonl"
-    with exchange.given(text) as source:
+    with exchange.send_statements(text) as source:
         arguments = sessions.arguments(output=f"{found.root}/{key}", limit=sessions.limit_of(spec), source=source)
         submitted = target.submit(replace(spec, arguments=arguments, idempotency_key=None))
         # Progress is for a terminal; a script needs the results, and standard error only after a failure.
@@ -74,7 +74,7 @@ def run(target: Target, spec: ApplicationSpec, text: str, *, errors: IO[bytes] |
         ended = foreground.drive(
             target, submitted, display(quiet=quiet), Output(target.artifacts.read, out=None, err=errors)
         )
-    return Ran(ended, exchange.taken(ended, key, text))
+    return Ran(ended, exchange.take_results(ended, key, text))
 
 
 def answers(target: Target, spec: ApplicationSpec, text: str, *, problem: str, fix: str) -> Sequence[Result]:

@@ -92,7 +92,7 @@ class UploadCopies:
             target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             write_atomically(target, content())
 
-    def instead_of_addresses(self, spec: ApplicationSpec, lake: Lake) -> ApplicationSpec:
+    def with_local_copies(self, spec: ApplicationSpec, lake: Lake) -> ApplicationSpec:
         """Return the specification with lake addresses replaced by the local copies that exist."""
         ours = re.compile(f"{re.escape(lake.root)}/({upload_pattern(self._place)})")
 
@@ -165,7 +165,7 @@ def store_artifacts(
 ) -> dict[str, Any]:
     """Store all files in `directory` in the lake; return the application's summary with the place of its artifacts.
 
-    `within` is the prefix below the application's own (`of_attempt`).
+    `within` is the prefix below the application's own (`attempt_prefix`).
 
     An unreachable lake fails nothing: the artifacts then go to `pending`, if given, from where they are moved to the
     lake later; files that do not fit there go to the state directory. The summary gives the place and the reason.
@@ -284,7 +284,7 @@ def upload_pending(pending: PendingArtifacts, application_id: str, lake: Lake, s
             if brought != size:
                 return  # another process moved them at the same time
             store.put(artifact_key(application_id, name), file)
-    pending.brought(application_id, f"{lake.root}/{artifact_prefix(application_id)}")
+    pending.mark_uploaded(application_id, f"{lake.root}/{artifact_prefix(application_id)}")
 
 
 def _upload(
@@ -364,8 +364,8 @@ class Artifacts:
         pending = self._pending
         if pending is None:
             return
-        for application_id in pending.over():
-            name = Lakes(self._home).kept_in(self._recorded(application_id).spec.lake)
+        for application_id in pending.released_applications():
+            name = Lakes(self._home).artifact_lake(self._recorded(application_id).spec.lake)
             try:
                 upload_pending(pending, application_id, lake_of(self._home, name), self._open_store(name))
             except PenstockError as error:
@@ -469,6 +469,6 @@ class Artifacts:
 
     def _archive(self, application: Application) -> Archive:
         def open_store() -> ObjectStore:
-            return self._open_store(Lakes(self._home).kept_in(application.spec.lake))
+            return self._open_store(Lakes(self._home).artifact_lake(application.spec.lake))
 
         return Archive(self._home, application.id, application.summary or {}, open_store, self._pending)

@@ -64,7 +64,7 @@ class Dispatcher:
 
     def _revive_database(self, error: BaseException) -> None:
         """Restart a crashed embedded database, which no other process may do; one that was stopped stays stopped."""
-        if isinstance(error, CONNECTION_LOST) and self._engine.database.revive():
+        if isinstance(error, CONNECTION_LOST) and self._engine.database.restart_if_dead():
             _log.warning("the embedded database had died and was restarted")
 
     def _run(self, stop: threading.Event) -> None:
@@ -190,7 +190,7 @@ class Housekeeping:
             swept.append(name)
             _log.info("forgot the unused lake %s and its keys", name)
         self._seen_unused = unused
-        lakes.forget_originals(but=self._engine.pruner.lakes_in_use(_EVER))
+        lakes.forget_originals(except_for=self._engine.pruner.lakes_in_use(_EVER))
         return swept
 
 

@@ -51,7 +51,7 @@ class Submission:
 def resolve(spec: ApplicationSpec, backend: ClusterBackend, *, shares_login: bool = False) -> Submission:
     """Check the submission and derive its values; nothing is recorded or started.
 
-    `shares_login`: see `Database.shares_its_login`. Raises `InvalidInput`, `NotFound`, `MissingRequirement` and
+    `shares_login`: see `Database.shares_login`. Raises `InvalidInput`, `NotFound`, `MissingRequirement` and
     `ClusterError`.
     """
     spec = checked(spec)

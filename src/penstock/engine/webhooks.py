@@ -233,7 +233,7 @@ def _master_secret(home: Home) -> bytes:
     if not content:
         # Receivers from before secrets were shared know the file's key.
         key = _in_file(file) if file.exists() else secrets.token_bytes(32)
-        content = store.put_first(_SHARED_KEY, {"key": _encoded(key)})
+        content = store.put_if_absent(_SHARED_KEY, {"key": _encoded(key)})
     return base64.b64decode(content["key"])
 
 

@@ -499,7 +499,7 @@ def _redacted(context: Context, summary: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def cost(context: Context, found: EngineApplication) -> Cost | None:
-    so_far = context.engine.pricing.so_far(found, now())
+    so_far = context.engine.pricing.accrued_cost(found, now())
     return None if so_far is None else Cost.model_validate(so_far)
 
 

@@ -221,8 +221,8 @@ def _no_past(found: Application) -> NotFound:
 def _past(service: Service, lake: str | None, prefix: str) -> Upstream:
     # The lookup also proves that it is a lake's name before it becomes a directory's.
     lakes = Lakes(service.home)
-    name = lakes.get(lakes.kept_in(lake)).name
-    return Upstream(*HistoryServers(service.engine).look(name), prefix=prefix)
+    name = lakes.get(lakes.artifact_lake(lake)).name
+    return Upstream(*HistoryServers(service.engine).address(name), prefix=prefix)
 
 
 def _origin(service: Service, request: Request) -> str:

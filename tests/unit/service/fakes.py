@@ -98,7 +98,7 @@ class FakeEngine:
         self.audit = FakeAudit(self.audited)
         self.sessions = Sessions(cast(Engine, self), self)
         self.backend = SimpleNamespace(capacity=lambda: Capacity(4, 8 << 30))
-        self.pricing = SimpleNamespace(so_far=lambda application, at: application.cost)
+        self.pricing = SimpleNamespace(accrued_cost=lambda application, at: application.cost)
 
     def enqueue(self, spec: ApplicationSpec, on_warning: Callable[[str], None] = lambda _: None) -> Application:
         self.queues.instance(spec.instance)

@@ -257,7 +257,7 @@ def history(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
     Lakes(stage.service.home).add(
         Lake("lake", ("http://127.0.0.1:9",), "bucket", "file:lake"), Credentials("access", "secret")
     )
-    monkeypatch.setattr(HistoryServers, "look", lambda *_: ("127.0.0.1", 18080))
+    monkeypatch.setattr(HistoryServers, "address", lambda *_: ("127.0.0.1", 18080))
 
 
 @pytest.mark.usefixtures("history")

@@ -70,7 +70,7 @@ class QueueRepository:
         with self._reading.connect() as connection:
             return self._found(connection, self._row(name), name)
 
-    def held(self, connection: sa.Connection, name: str) -> Instance:
+    def locked_for_share(self, connection: sa.Connection, name: str) -> Instance:
         """The instance under a shared lock, which prevents its deletion until the end of the transaction.
 
         Raises `NotFound`.
@@ -174,16 +174,16 @@ class QueueRepository:
         """The instance's present usage."""
         return self.usage().get(name, InstanceUsage())
 
-    def plan(self, *, at: datetime, capacity: Capacity) -> Schedule:
+    def schedule(self, *, at: datetime, capacity: Capacity) -> Schedule:
         """The schedule of the queue as it is; nothing is changed."""
         with self._engine.connect() as connection:
-            return fairness.plan(self.scene(connection, at=at, capacity=capacity, all_waiting=True))
+            return fairness.schedule(self.snapshot(connection, at=at, capacity=capacity, all_waiting=True))
 
     def take_turn(self, connection: sa.Connection) -> None:
         """Serialize decisions over all engines in the database, so that no memory is promised twice."""
         connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_ADMISSION_LOCK)))
 
-    def scene(
+    def snapshot(
         self,
         connection: sa.Connection,
         *,

@@ -307,7 +307,7 @@ def text(application_id: str, service: CurrentService, caller: Reader) -> respon
 def _read(service: Service, application: Application, option: str, *, below: str) -> bytes:
     """Return the object that an argument names, if it is below the prefix: arguments are the user's."""
     address = sessions.argument(application.spec, option)
-    lake = service.engine.lake(Lakes(service.home).kept_in(application.spec.lake))
+    lake = service.engine.lake(Lakes(service.home).artifact_lake(application.spec.lake))
     key = (address or "").removeprefix(f"{lake.root}/")
     if not sessions.is_statements(application.spec) or not key.startswith(below) or ".." in key.split("/"):
         raise NotFound(

@@ -90,7 +90,7 @@ def history_link(lake: str, request: Request, service: CurrentService, caller: R
     """As `POST /v1/applications/{id}/ui`, for all applications in the lake. It needs the scope read on all of them."""
     caller.require(Scope.READ)
     lakes = Lakes(service.home)
-    return link_to(service, request, caller, lake_root(lakes.get(lakes.kept_in(lake)).name))
+    return link_to(service, request, caller, lake_root(lakes.get(lakes.artifact_lake(lake)).name))
 
 
 @history_router.get(f"{_PAGES}/{{path:path}}", include_in_schema=False)

@@ -33,13 +33,13 @@ def test_it_is_asked_for_every_few_seconds_and_never_given_up() -> None:
     assert not postponed.due()
     seen = postponed.observation()
     assert seen.reason is not None
-    assert (seen.phase, seen.reason.code, seen.hopeless) == (Phase.STARTING, "quota_exceeded", False)
+    assert (seen.phase, seen.reason.code, seen.permanent) == (Phase.STARTING, "quota_exceeded", False)
     clock.now += 5
     assert postponed.due()
     postponed.refused_again(QUOTA)
     assert not postponed.due()
     clock.now += 86400
-    assert not postponed.observation().hopeless
+    assert not postponed.observation().permanent
 
 
 class Server:

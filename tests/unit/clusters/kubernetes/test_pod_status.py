@@ -54,15 +54,15 @@ def test_a_temporary_obstacle_is_reported_and_waited_for_up_to_its_time_limit(
 ) -> None:
     early, late = seen(found), seen(found, after_seconds=601)
     assert early.reason is not None
-    assert (early.phase, early.reason.code, early.hopeless) == (Phase.STARTING, code, False)
+    assert (early.phase, early.reason.code, early.permanent) == (Phase.STARTING, code, False)
     assert fix in early.reason.fix
-    assert late.hopeless
+    assert late.permanent
 
 
 @pytest.mark.parametrize("reason", ["InvalidImageName", "ErrImageNeverPull"])
 def test_an_image_that_can_never_be_had_is_not_waited_for(reason: str) -> None:
     found = seen(waiting(reason))
-    assert found.hopeless
+    assert found.permanent
     assert found.reason is not None
     assert "registry.example/penstock:1" in found.reason.message
 
@@ -109,7 +109,7 @@ def test_a_driver_without_its_sidecar_is_not_waited_for_and_reported_with_the_re
     for end, words in (({"exitCode": 1}, "exit code 1"), ({"exitCode": 137, "reason": "OOMKilled"}, "more memory")):
         alone = [container("driver", running={}), container("keeper", terminated=end)]
         found = seen(pod(containerStatuses=alone))
-        assert (found.phase, found.hopeless) == (Phase.RUNNING, True)
+        assert (found.phase, found.permanent) == (Phase.RUNNING, True)
         assert found.reason is not None
         assert words in found.reason.message
     both = [container("driver", running={}), container("keeper", running={})]

@@ -48,7 +48,7 @@ class Server:
 
 
 def bad(server: Server) -> dict[str, str]:
-    return {one.about: f"{one.said}\n{one.fix}" for one in findings(server, TARGET) if not one.good}  # type: ignore[arg-type]
+    return {one.subject: f"{one.text}\n{one.fix}" for one in findings(server, TARGET) if not one.ok}  # type: ignore[arg-type]
 
 
 def test_only_what_is_missing_is_asked_for_word_for_word() -> None:
@@ -82,7 +82,7 @@ def test_a_cluster_without_a_node_is_reported_and_refuses_no_submission() -> Non
     assert "declare capacity:" in bad(Empty())["nodes"]
     require_usable(Empty(), TARGET)  # type: ignore[arg-type]
     declared = replace(TARGET, capacity=Capacity(8, 1 << 35))
-    assert all(one.good for one in findings(Empty(), declared))  # type: ignore[arg-type]
+    assert all(one.ok for one in findings(Empty(), declared))  # type: ignore[arg-type]
 
 
 def test_commands_name_one_namespace_and_one_subject() -> None:

@@ -111,7 +111,7 @@ def test_what_could_never_fit_is_refused_and_says_what_would() -> None:
 
 def test_a_quota_that_was_lowered_makes_applications_wait_and_fails_none() -> None:
     lowered = replace(resources.limit_by_quotas(NODES, [quota({"limits.cpu": "2"})], TARGET), elastic=True)
-    found = fairness.plan(
+    found = fairness.schedule(
         fairness.QueueSnapshot(START, lowered, [fairness.QueuedApplication("one", "a", SMALL, START)])
     )
     assert not found.refused

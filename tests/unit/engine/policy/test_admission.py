@@ -51,7 +51,7 @@ def test_what_started_together_fits_together(capacity: Capacity, wanted: list[Cl
     assert sum(one.memory_bytes for one in given) <= capacity.memory_bytes
     assert sum(one.cores for one in given) <= capacity.cores * CORES_PER_CORE
     for bound in capacity.bounds:
-        assert sum(bound.asked(one) for one in running) <= bound.most
+        assert sum(bound.demand(one) for one in running) <= bound.maximum
 
 
 @given(capacities, sizes)

@@ -70,8 +70,8 @@ def test_an_obstacle_is_reported_once_and_withdrawn() -> None:
 
 
 def test_what_waiting_will_not_mend_ends_it_with_that_reason() -> None:
-    hopeless = Observation(Phase.STARTING, reason=NO_ROOM, hopeless=True)
-    assert seen(hopeless, application=application(State.STARTING)) == EndRequested(after(10), NO_ROOM)
+    permanent = Observation(Phase.STARTING, reason=NO_ROOM, permanent=True)
+    assert seen(permanent, application=application(State.STARTING)) == EndRequested(after(10), NO_ROOM)
 
 
 def test_how_the_backend_explains_an_end_comes_before_the_drivers_words() -> None:
