@@ -221,7 +221,7 @@ class Restarts:
         """
         return any(not one.seen_alive and at - one.at < _SUPERVISOR_STARTS_SECONDS for one in self._starts.values())
 
-    def hopeless(self, application_id: str) -> bool:
+    def exhausted(self, application_id: str) -> bool:
         return application_id in self._starts and self._starts[application_id].number >= _MOST_RESTARTS
 
     def _due_at(self, application_id: str) -> float:

@@ -39,11 +39,11 @@ def test_the_list_follows_what_happens(page: Page, service: FakeService) -> None
     assert page.evaluate(state) == "starting"
     service.change(ALL["sessionize-clicks"], state="running")
     page.until(f"{state} === 'running'")
-    service.tell("progress", {"id": ALL["sessionize-clicks"], **world.progress(150)})
+    service.send_event("progress", {"id": ALL["sessionize-clicks"], **world.progress(150)})
     shows(page, "151 of 204 tasks")
     made = world.application(77, "brand-new", "accepted", age=0)
     service.applications[made["id"]] = made
-    service.tell("application", made)
+    service.send_event("application", made)
     page.until(f"{ROWS}[0] === 'brand-new'")
 
 

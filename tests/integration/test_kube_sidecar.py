@@ -71,7 +71,7 @@ def test_it_answers_who_knows_the_token_and_nobody_else(port: int) -> None:
     assert ask(port, "POST", "/stop", token="") == (403, b"")
 
 
-def test_a_piece_of_an_artefact_is_given_from_where_it_is_asked(port: int, work: Path) -> None:
+def test_a_piece_of_an_artifact_is_given_from_where_it_is_asked(port: int, work: Path) -> None:
     (work / "artefacts" / "driver.out").write_bytes(b"0123456789")
     assert ask(port, "GET", "/artefacts/driver.out?start=4&at_most=3") == (200, b"456")
     assert ask(port, "GET", "/artefacts/driver.out?start=10") == (200, b"")
@@ -79,7 +79,7 @@ def test_a_piece_of_an_artefact_is_given_from_where_it_is_asked(port: int, work:
 
 
 @pytest.mark.parametrize("name", ["../secret", "%2e%2e/secret", "/etc/passwd", "a/../../secret"])
-def test_nothing_but_artefacts_is_given(port: int, work: Path, name: str) -> None:
+def test_nothing_but_artifacts_is_given(port: int, work: Path, name: str) -> None:
     (work / "secret").write_text("secret")
     assert ask(port, "GET", f"/artefacts/{name}") == (404, b"")
 

@@ -24,7 +24,7 @@ from penstock.lake import registry
 from penstock.lake.model import Credentials, Lake
 from penstock.lake.registry import Lakes
 from penstock.lake.settings import CREDENTIALS_FILE
-from tests.support.fake_engine import PretendingEngine, specification
+from tests.support.fake_engine import FakeEngine, specification
 
 SALES = Lake("sales", ("http://127.0.0.1:9",), "sales", "file:sales")
 OWN, KEYS = Credentials("own", "own-secret"), Credentials("submitted", "submitted-s3cret")
@@ -83,7 +83,7 @@ def test_an_ended_lake_s_logs_are_found_in_the_original_from_every_home(
 ) -> None:
     first, second = homes
     made = Lakes(first).add(registry.credential_scoped(SALES, KEYS, "default"), KEYS)
-    engine = PretendingEngine(first)
+    engine = FakeEngine(first)
     application = engine.enqueue(specification(first, 1, lake=made.name))
     # An engine of another home that has never seen the lake also cleans it up, and sees its users.
     keeping = Housekeeping(Engine(second), Retention())
@@ -122,7 +122,7 @@ def test_a_backup_has_secrets_sealed_and_another_key_opens_none(
     first, _ = homes
     made = Lakes(first).add(registry.credential_scoped(SALES, KEYS, "team"), KEYS)
     known = shown_secret(first, "sales")
-    engine = PretendingEngine(first)
+    engine = FakeEngine(first)
     assert backup.write(engine.repositories, tmp_path / "records.zip").sealed == 2
     Lakes(first).remove(made.name)
     restored = backup.read(engine.repositories, tmp_path / "records.zip", replace=True)

@@ -112,7 +112,7 @@ def test_an_application_outlives_its_credentials_and_the_engine_that_renewed_the
     assert "other bucket: refused" in engine.artifacts.load(ended.id, "driver.out").decode()
     assert not directory.exists()
     for name in engine.artifacts.sizes(ended.id):
-        shown[f"artefact {name}"] = engine.artifacts.load(ended.id, name)
+        shown[f"artifact {name}"] = engine.artifacts.load(ended.id, name)
     shown.update(records(shared_home))
     shown.update(files_left(shared_home))
     secrets = {"the lake's": own.secret_key, **{f"lease {at}": keys.secret_key for at, keys in enumerate(held)}}

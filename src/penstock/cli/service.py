@@ -253,7 +253,7 @@ def listing(as_json: options.Json = False) -> None:
     table = Table("name", "weight", "running", "waiting", "cores", "memory", box=None, header_style="bold")
     for one in found:
         quota, used = one["quota"], one["used"]
-        cells = [_of(used[part], quota[part]) for part in ("running", "waiting", "cores")]
+        cells = [format_amount(used[part], quota[part]) for part in ("running", "waiting", "cores")]
         table.add_row(one["name"], f"{one['weight']:g}", *cells, _of_bytes(used["memory_bytes"], quota["memory_bytes"]))
     Console().print(table)
 
@@ -376,7 +376,7 @@ def _remote_instances() -> list[dict[str, Any]]:
     return found
 
 
-def _of(has: int, most: int | None) -> str:
+def format_amount(has: int, most: int | None) -> str:
     return str(has) if most is None else f"{has} of {most}"
 
 

@@ -307,7 +307,7 @@ class Engine:
                 if ended:
                     reason = NO_SUPERVISOR_LIVES
                     raise InternalError(f"{application_id} cannot be ended", why=reason.message, fix=reason.fix)
-                if restarts.hopeless(application_id):
+                if restarts.exhausted(application_id):
                     ended = True
                     self.request_stop(application_id, NO_SUPERVISOR_LIVES)
                 restarts.started(application_id, time.monotonic())

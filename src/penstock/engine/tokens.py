@@ -186,21 +186,21 @@ class PageGrant:
 
 
 def grant_digest(kind: str, secret: str) -> str:
-    """The key of a pass in the store, which includes the kind, so that a ticket cannot serve as a cookie."""
+    """The key of a grant in the store, which includes the kind, so that a ticket cannot serve as a cookie."""
     return hashlib.sha256(f"{kind} {secret}".encode()).hexdigest()
 
 
 _USE_TOLD_EVERY = timedelta(minutes=1)
 _LONGEST_NAME = 100
-_MOST_PASSES = 1000
+_MOST_GRANTS = 1000
 """The limit for one token."""
 _table = schema.tokens
 _BY_ID = _table.select().where(_table.c.id == sa.bindparam("id"))
-_passes = schema.passes
+_page_grants = schema.passes
 
 
 class TokenStore:
-    """The tokens and passes in the database. Thread-safe. A revoked token is refused from the next request on."""
+    """The tokens and page grants in the database. Thread-safe. A revoked token is refused from the next request on."""
 
     def __init__(self, engine: sa.Engine) -> None:
         self._engine = engine
@@ -267,25 +267,27 @@ class TokenStore:
             connection.execute(_table.delete().where(_table.c.id == token_id))
         return token
 
-    def add_pass(self, digest: str, added: PageGrant, *, at: datetime) -> None:
-        """Store a pass; remove the passes that ended by `at` and, beyond the token's limit, those that end first."""
-        of_token = sa.select(_passes.c.digest).where(_passes.c.token_id == added.token_id)
-        too_many = of_token.order_by(_passes.c.ends_at.desc()).offset(_MOST_PASSES - 1)
+    def add_grant(self, digest: str, added: PageGrant, *, at: datetime) -> None:
+        """Store a grant; remove the grants that ended by `at` and, beyond the token's limit, those that end first."""
+        of_token = sa.select(_page_grants.c.digest).where(_page_grants.c.token_id == added.token_id)
+        too_many = of_token.order_by(_page_grants.c.ends_at.desc()).offset(_MOST_GRANTS - 1)
         with self._engine.begin() as connection:
-            connection.execute(_passes.delete().where(sa.or_(_passes.c.ends_at <= at, _passes.c.digest.in_(too_many))))
-            connection.execute(_passes.insert().values(digest=digest, **asdict(added)))
+            connection.execute(
+                _page_grants.delete().where(sa.or_(_page_grants.c.ends_at <= at, _page_grants.c.digest.in_(too_many)))
+            )
+            connection.execute(_page_grants.insert().values(digest=digest, **asdict(added)))
 
-    def take_pass(self, digest: str) -> PageGrant | None:
+    def take_grant(self, digest: str) -> PageGrant | None:
         with self._engine.begin() as connection:
             row = connection.execute(
-                _passes.delete().where(_passes.c.digest == digest).returning(*_passes.c)
+                _page_grants.delete().where(_page_grants.c.digest == digest).returning(*_page_grants.c)
             ).one_or_none()
-        return _pass(row) if row is not None else None
+        return _grant(row) if row is not None else None
 
-    def find_pass(self, digest: str) -> PageGrant | None:
+    def find_grant(self, digest: str) -> PageGrant | None:
         with self._reading.connect() as connection:
-            row = connection.execute(_passes.select().where(_passes.c.digest == digest)).one_or_none()
-        return _pass(row) if row is not None else None
+            row = connection.execute(_page_grants.select().where(_page_grants.c.digest == digest)).one_or_none()
+        return _grant(row) if row is not None else None
 
     def _find(self, token_id: str) -> Token | None:
         with self._reading.connect() as connection:
@@ -303,7 +305,7 @@ def _token(row: sa.Row[Any]) -> Token:
     return Token(row.id, row.name, grants, row.secret_hash, row.created_at, row.expires_at, row.last_used_at)
 
 
-def _pass(row: sa.Row[Any]) -> PageGrant:
+def _grant(row: sa.Row[Any]) -> PageGrant:
     return PageGrant(row.root, row.token_id, row.token_hash, row.ends_at)
 
 

@@ -451,7 +451,7 @@ class Context(Protocol):
     """The part of the service that responses are made from."""
 
     engine: Engine
-    paths: PathRedactor
+    path_redactor: PathRedactor
 
 
 def application(context: Context, found: EngineApplication) -> ApplicationResponse:
@@ -478,7 +478,7 @@ def application(context: Context, found: EngineApplication) -> ApplicationRespon
         spark_application_id=found.spark_application_id,
         exit_code=found.exit_code,
         summary=None if found.summary is None else _redacted(context, found.summary),
-        progress=None if progress is None else context.paths.redact_json(progress),
+        progress=None if progress is None else context.path_redactor.redact_json(progress),
         ui=f"/v1/applications/{found.id}/ui" if found.can_be_watched else None,
         spec=Specification.model_validate(found.spec),
     )
@@ -489,12 +489,12 @@ def submitted(context: Context, found: EngineApplication, warnings: Iterable[str
 
 
 def _reason(context: Context, reason: EngineReason) -> Reason:
-    redact = context.paths.redact
+    redact = context.path_redactor.redact
     return Reason(code=reason.code, message=redact(reason.message), fix=redact(reason.fix))
 
 
 def _redacted(context: Context, summary: Mapping[str, Any]) -> dict[str, Any]:
-    places = {name: context.paths.redact(str(summary[name])) for name in _PLACES if name in summary}
+    places = {name: context.path_redactor.redact(str(summary[name])) for name in _PLACES if name in summary}
     return {**summary, **places}
 
 
@@ -504,7 +504,7 @@ def cost(context: Context, found: EngineApplication) -> Cost | None:
 
 
 def session(context: Context, found: sessions.Session) -> Session:
-    return Session.model_validate(context.paths.redact_json(found.to_json()))
+    return Session.model_validate(context.path_redactor.redact_json(found.to_json()))
 
 
 def instance(found: fairness.Instance, use: fairness.InstanceUsage) -> Instance:

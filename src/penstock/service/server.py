@@ -120,12 +120,16 @@ def serve(
     # Before anything listens: only an administrator can mend a key that does not decrypt the database's secrets.
     signing_secret(home, DEFAULT_INSTANCE)
     registry.adopt_unmarked(Lakes(home), instances_by_home(service.engine.queues.instances()))
-    spark_app = create_spark_app(service, journal=access_log.log_request)
+    spark_app = create_spark_app(service, log_request=access_log.log_request)
     beside = partial(
-        _beside, webhooks=Webhooks(service.engine.outbox, home, AllowedNetworks.from_environment()), spark_app=spark_app
+        _background_tasks,
+        webhooks=Webhooks(service.engine.outbox, home, AllowedNetworks.from_environment()),
+        spark_app=spark_app,
     )
     config = uvicorn.Config(
-        ByPort(create_app(service, journal=access_log.log_request, beside=beside), {pages.port: spark_app}),
+        ByPort(
+            create_app(service, log_request=access_log.log_request, background_tasks=beside), {pages.port: spark_app}
+        ),
         http=HeaderTimeoutProtocol,
         ws="none",
         log_config=None,
@@ -161,7 +165,7 @@ class _Server(uvicorn.Server):
 
 
 @asynccontextmanager
-async def _beside(service: Service, webhooks: Webhooks, spark_app: FastAPI) -> AsyncIterator[None]:
+async def _background_tasks(service: Service, webhooks: Webhooks, spark_app: FastAPI) -> AsyncIterator[None]:
     loop = asyncio.get_running_loop()
     housekeeping = Housekeeping(service.engine, service.retention)
     workers = [

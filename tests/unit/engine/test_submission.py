@@ -14,7 +14,7 @@ from penstock.errors import ClusterError, InvalidInput, NotFound
 from penstock.home import Home
 from penstock.model import Capacity
 from penstock.profiles import layers
-from tests.support.fake_engine import PretendedBackend
+from tests.support.fake_engine import FakeBackend
 from tests.unit.engine.engine_making import size, spec
 
 
@@ -132,7 +132,7 @@ ODD = {"spark.executor.memoryOverhead": "1g", "spark.sql.shufle.partitions.of.mi
 
 def test_what_is_resolved_has_its_memory_its_settings_and_its_warnings(script: Path, tmp_path: Path) -> None:
     asked = spec(application=str(script), settings=ODD)
-    found = resolve(asked, PretendedBackend(Home(tmp_path)), shares_login=True)
+    found = resolve(asked, FakeBackend(Home(tmp_path)), shares_login=True)
     assert found.spec.size.executor_bytes - asked.size.executor.memory_bytes == 1 << 30
     assert found.spec.settings == ODD  # the user's settings without the profile's
     assert ODD.items() <= found.settings.items()
@@ -147,20 +147,20 @@ def test_nothing_is_resolved_twice(script: Path, tmp_path: Path, monkeypatch: py
     monkeypatch.setattr(layers, "resolve", lambda *given, real=layers.resolve: made.append(given) or real(*given))
     submission._resolved.cache_clear()
     for _ in range(2):
-        resolve(spec(application=str(script), settings=ODD), PretendedBackend(Home(tmp_path)))
+        resolve(spec(application=str(script), settings=ODD), FakeBackend(Home(tmp_path)))
     assert [user for _, _, user in made] == [{}, ODD]
 
 
 def test_what_exceeds_today_s_nodes_is_warned_of_and_what_exceeds_all_is_refused(script: Path, tmp_path: Path) -> None:
     today = Capacity(1, 1 << 30, elastic=True)
-    warned = resolve(spec(application=str(script)), PretendedBackend(Home(tmp_path), capacity=today))
+    warned = resolve(spec(application=str(script)), FakeBackend(Home(tmp_path), capacity=today))
     assert ["exceeds today's capacity" in warning for warning in warned.warnings] == [True]
     with pytest.raises(ClusterError, match="does not fit"):
-        resolve(spec(application=str(script)), PretendedBackend(Home(tmp_path), capacity=Capacity(1, 1 << 30)))
+        resolve(spec(application=str(script)), FakeBackend(Home(tmp_path), capacity=Capacity(1, 1 << 30)))
 
 
 def test_what_was_accepted_is_warned_of_again_although_its_file_is_gone(script: Path, tmp_path: Path) -> None:
-    backend = PretendedBackend(Home(tmp_path))
+    backend = FakeBackend(Home(tmp_path))
     accepted = resolve(spec(application=str(script), settings=ODD), backend)
     script.unlink()
     assert warnings_again(accepted.spec, backend, shares_login=False) == accepted.warnings

@@ -254,13 +254,13 @@ class FakeTokens:
             assert how == "expired"
             self.change(token_id, expires_at=at)
 
-    def add_pass(self, digest: str, added: PageGrant, *, at: datetime) -> None:
+    def add_grant(self, digest: str, added: PageGrant, *, at: datetime) -> None:
         self.passes[digest] = added
 
-    def take_pass(self, digest: str) -> PageGrant | None:
+    def take_grant(self, digest: str) -> PageGrant | None:
         return self.passes.pop(digest, None)
 
-    def find_pass(self, digest: str) -> PageGrant | None:
+    def find_grant(self, digest: str) -> PageGrant | None:
         return self.passes.get(digest)
 
 

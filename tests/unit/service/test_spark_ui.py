@@ -127,11 +127,11 @@ def test_what_is_kept_opens_nothing() -> None:
 
 def test_the_pages_are_on_another_port_of_the_host_by_which_the_console_was_reached() -> None:
     origin = SparkOrigin(8441)
-    assert origin.seen_from("http", "127.0.0.1:8440") == "http://127.0.0.1:8441"
-    assert origin.seen_from("https", "penstock.example.com") == "https://penstock.example.com:8441"
-    assert origin.seen_from("http", "[::1]:8440") == "http://[::1]:8441"
-    assert origin.seen_from("http", "[::1]") == "http://[::1]:8441"
-    assert SparkOrigin(8441, "https://spark.example.com").seen_from("http", "x:1") == "https://spark.example.com"
+    assert origin.for_console("http", "127.0.0.1:8440") == "http://127.0.0.1:8441"
+    assert origin.for_console("https", "penstock.example.com") == "https://penstock.example.com:8441"
+    assert origin.for_console("http", "[::1]:8440") == "http://[::1]:8441"
+    assert origin.for_console("http", "[::1]") == "http://[::1]:8441"
+    assert SparkOrigin(8441, "https://spark.example.com").for_console("http", "x:1") == "https://spark.example.com"
 
 
 @pytest.mark.parametrize(
@@ -145,7 +145,7 @@ def test_the_pages_are_on_another_port_of_the_host_by_which_the_console_was_reac
 )
 def test_pages_are_never_shown_on_the_consoles_own_origin(origin: SparkOrigin, scheme: str, host: str) -> None:
     with pytest.raises(ServiceError, match="are not available"):
-        origin.seen_from(scheme, host)
+        origin.for_console(scheme, host)
 
 
 @pytest.mark.parametrize("text", ["https://spark.example.com", "https://spark.example.com/", "http://127.0.0.1:9000"])

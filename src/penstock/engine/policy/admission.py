@@ -38,13 +38,13 @@ _ROUNDING = 1e-6
 
 
 def room(
-    size: ClusterSize, beside: Iterable[ClusterSize], capacity: Capacity, cores_per_core: float = CORES_PER_CORE
+    size: ClusterSize, running: Iterable[ClusterSize], capacity: Capacity, cores_per_core: float = CORES_PER_CORE
 ) -> Reason | None:
     """The reason why a cluster of `size` cannot start beside the others now; None if it can.
 
     `cores_per_core` is how often a core may be promised; measurements of oversubscription raise it.
     """
-    others = list(beside)
+    others = list(running)
     taken = [promised(other) for other in others]
     wanted = promised(size)
     free_memory = capacity.memory_bytes - sum(other.memory_bytes for other in taken)

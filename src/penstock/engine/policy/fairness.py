@@ -197,7 +197,7 @@ class Schedule:
     """All waiting applications, in the order in which they would start if nothing changed."""
     refused: Mapping[str, Reason]
     """The applications that exceed the largest possible capacity."""
-    beyond: Mapping[str, Reason] = field(default_factory=dict)
+    over_capacity: Mapping[str, Reason] = field(default_factory=dict)
     """The applications among `places` that exceed all of today's capacity, and the need of each."""
 
     @property

@@ -178,7 +178,7 @@ class ApplicationRepository:
             if not self._changed(connection, change, application, "Submitted", at=application.submitted_at):
                 first = self._with_key(connection, spec.instance, str(spec.idempotency_key), fingerprint)
                 return first or application
-            self._queues.require_place(connection, instance, spec)
+            self._queues.require_room(connection, instance, spec)
         return application
 
     def with_key(self, instance: str, key: str, *, fingerprint: str | None = None) -> Application | None:
@@ -229,7 +229,7 @@ class ApplicationRepository:
             self._queues.take_turn(connection)
             snapshot = self._queues.snapshot(connection, at=at, capacity=capacity, all_waiting=False)
             schedule = fairness.schedule(snapshot)
-            if schedule.beyond:
+            if schedule.over_capacity:
                 # The first application of an instance exceeds today's capacity, but one behind it may fit.
                 snapshot = self._queues.snapshot(connection, at=at, capacity=capacity, all_waiting=True)
                 schedule = fairness.schedule(snapshot)
@@ -245,7 +245,7 @@ class ApplicationRepository:
                 # position, which is computed on request.
                 first = place.instance not in seen
                 seen.add(place.instance)
-                if not (first or place.id in schedule.beyond) or place.reason in (None, recorded[place.id]):
+                if not (first or place.id in schedule.over_capacity) or place.reason in (None, recorded[place.id]):
                     continue
                 if place.id in dispatched:
                     self._apply(connection, place.id, lifecycle.Queued(at, place.reason))

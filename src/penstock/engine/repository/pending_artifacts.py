@@ -22,9 +22,9 @@ MOST_OF_APPLICATION = 64 << 20
 MOST_IN_ALL = 1 << 30
 
 _PART_BYTES = 1 << 20
-_ORDER_LOCK = 7031_0002
+_ORDER_LOCK = 7031_0003
 
-_table, _applications = schema.pending_artefacts, schema.applications
+_table, _applications = schema.pending_artifacts, schema.applications
 _length = sa.func.octet_length(_table.c.content)
 
 

@@ -147,7 +147,7 @@ class QueueRepository:
         names = {one.instance for one in holding} | waiting.keys()
         return {name: fairness.use(name, holding=holding, waiting=waiting.get(name, 0)) for name in names}
 
-    def require_place(self, connection: sa.Connection, instance: Instance, spec: ApplicationSpec) -> None:
+    def require_room(self, connection: sa.Connection, instance: Instance, spec: ApplicationSpec) -> None:
         """Raise `QuotaExceeded` where the cluster exceeds the instance's quota, or its queue is full.
 
         The caller's transaction has already inserted the application.

@@ -220,7 +220,7 @@ def show(application_id: str, service: CurrentService, caller: Reader) -> respon
 @router.get("/{application_id}/events", summary="Its events, oldest first")
 def events(application_id: str, service: CurrentService, caller: Reader) -> responses.History:
     found = visible(service, caller, application_id)
-    redact = service.paths.redact_json
+    redact = service.path_redactor.redact_json
     return responses.History.model_validate(
         {
             "items": [
@@ -267,7 +267,7 @@ async def wait(
 ) -> responses.ApplicationResponse:
     """Returns the application when it has ended or the time is over; its `state` shows which."""
     found: Application = await to_thread.run_sync(visible, service, caller, application_id)
-    ended = await service.news.ended(found.id, timeout)
+    ended = await service.change_notifier.ended(found.id, timeout)
     return await to_thread.run_sync(responses.application, service, ended)
 
 

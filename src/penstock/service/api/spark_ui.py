@@ -43,7 +43,7 @@ def moved(application_id: str, request: Request) -> Response:
 
 def link_to(service: Service, request: Request, caller: Caller, root: str) -> responses.PagesLink:
     """Return a link to the pages below `root`, after the caller's right to see them was checked."""
-    origin = service.spark_origin.seen_from(request.url.scheme, request.headers.get("host", ""))
+    origin = service.spark_origin.for_console(request.url.scheme, request.headers.get("host", ""))
     ticket = service.spark_ui.ticket(caller, root)
     return responses.PagesLink(url=f"{origin}/enter?ticket={ticket.secret}", expires_at=ticket.ends_at)
 

@@ -165,7 +165,7 @@ def test_what_only_todays_capacity_cannot_hold_waits_and_holds_up_nobody() -> No
     )
     assert found.start == "small"
     assert found.refused.keys() == {"huge"}
-    assert found.beyond.keys() == {"large"}
+    assert found.over_capacity.keys() == {"large"}
     place = found.place("large")
     assert place is not None
     assert place.reason is not None

@@ -189,7 +189,7 @@ class World:
                 self.running, self.exit_code = False, 143
             return Stopped(START, self.exit_code)
         if isinstance(instruction, lifecycle.Keep):
-            assert not self.running, "artefacts kept of a driver that still writes"
+            assert not self.running, "artifacts kept of a driver that still writes"
             self.kept += 1
             return Kept(START, {"kept": True})
         self.exists = self.running = False

@@ -207,7 +207,7 @@ def test_a_log_is_read_whole_from_a_byte_or_by_its_last_lines(stage: Stage) -> N
 
 
 @pytest.mark.parametrize("name", ["..%2F..%2Fprivate%2Fplan.json", "a/../../x", "%2Fetc%2Fpasswd", "events/..%2F.."])
-def test_no_name_leads_out_of_an_applications_artefacts(stage: Stage, name: str) -> None:
+def test_no_name_leads_out_of_an_applications_artifacts(stage: Stage, name: str) -> None:
     submit(stage)
     answer = stage.client().get(f"/v1/applications/app-1/logs/{name}")
     assert answer.status_code in (404, 400), answer.text
