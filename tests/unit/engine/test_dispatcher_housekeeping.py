@@ -158,9 +158,9 @@ def test_work_that_fails_does_not_keep_the_rest_from_being_done(
         return work
 
     keeping = housekeeping(engine)
-    for name in ("prune", "sweep_lakes", "bring_pending"):
+    for name in ("prune", "sweep_lakes", "upload_pending"):
         monkeypatch.setattr(keeping, name, fails(name))
     monkeypatch.setattr(keeping, "sweep_uploads", lambda: done.append("sweep_uploads"))
     keeping.run(cast(Any, FirstSixMinutes()))
-    looks = ["bring_pending"] * 5
-    assert done == [*looks, "prune", "sweep_uploads", "sweep_lakes", "bring_pending"], "logs need not wait an hour"
+    looks = ["upload_pending"] * 5
+    assert done == [*looks, "prune", "sweep_uploads", "sweep_lakes", "upload_pending"], "logs need not wait an hour"

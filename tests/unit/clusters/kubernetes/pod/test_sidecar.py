@@ -52,7 +52,7 @@ def test_nothing_ends_the_sidecar_before_the_logs_are_in_the_lake(
     monkeypatch.setattr(Sidecar, "_write_termination_message", fails)
     sidecar = Sidecar({"application_id": "app-1", "lake": None})
     uploader = Uploader()
-    monkeypatch.setattr(sidecar, "_bringer", uploader)
+    monkeypatch.setattr(sidecar, "_uploader", uploader)
     sidecar.run()
     assert uploader.brought == 1
     assert not looks
