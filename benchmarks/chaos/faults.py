@@ -141,7 +141,7 @@ class Flip(Fault):
 
     place: float = 0.5
 
-    def placed(self, share: float) -> Fault:
+    def at_share(self, share: float) -> Fault:
         return replace(self, place=share)
 
 

@@ -96,7 +96,7 @@ class Stalling(RecordingGateway):
     def resume(self) -> None:
         self.stalled.clear()
 
-    def heard(self, data: bytes) -> None:
+    def received(self, data: bytes) -> None:
         method, parameter = self._kind
         if not (data.startswith(method) and parameter in data.split(b"\r\n", 1)[0]):
             return

@@ -68,7 +68,7 @@ class Recorder(RecordingGateway):
         self.requests: list[Request] = []
         super().__init__(upstream)
 
-    def heard(self, data: bytes) -> None:
+    def received(self, data: bytes) -> None:
         if head := self._HEAD.match(data):
             copies = b"x-amz-copy-source" in data.lower()
             self.requests.append(Request(head[1].decode(), head[2].decode(), copies))

@@ -12,11 +12,11 @@ from penstock.engine.policy.lifecycle import (
     DRIVER_FAILED,
     DRIVER_LOST,
     TIME_LIMIT,
+    Blocked,
     ContextStarted,
     DriverEnded,
     EndRequested,
     Event,
-    Hindered,
 )
 from penstock.model import Application, Reason, State
 
@@ -152,7 +152,7 @@ def event_of(
     if seen.phase is Phase.RUNNING and application.state is State.STARTING:
         return ContextStarted(at, seen.spark_application_id)
     if seen.reason != application.reason:
-        return Hindered(at, seen.reason)
+        return Blocked(at, seen.reason)
     return None
 
 
