@@ -1,4 +1,4 @@
-"""Options that several commands share, their parsing, and the service that commands work through."""
+"""Options that several commands share: a cluster's size, settings, and the service that commands work through."""
 
 from __future__ import annotations
 
