@@ -233,7 +233,9 @@ def _when(text: str | None) -> str:
     return moment(datetime.fromisoformat(text) if text else None)
 
 
-instances_app = typer.Typer(no_args_is_help=True, help="Instances: queues with weights and quotas.")
+instances_app = typer.Typer(
+    no_args_is_help=True, help="Instances: queues with weights and quotas.", add_completion=False
+)
 
 Name = Annotated[str, typer.Argument(help="Name of the instance.")]
 Bound = Optional[str]  # noqa: UP045  Typer reads it at run time, also on Python 3.10
@@ -395,7 +397,9 @@ def _call(method: str, path: str, body: Mapping[str, Any] | None = None) -> Any:
 
 
 records_app = typer.Typer(
-    no_args_is_help=True, help="The engine's records: applications, instances, tokens, audit log."
+    no_args_is_help=True,
+    help="The engine's records: applications, instances, tokens, audit log.",
+    add_completion=False,
 )
 
 

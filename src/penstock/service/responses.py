@@ -457,30 +457,17 @@ class Context(Protocol):
 def application(context: Context, found: EngineApplication) -> ApplicationResponse:
     observed = context.engine.clusters.observe(found)
     progress = observed.progress if observed is not None else None
-    return ApplicationResponse(
-        id=found.id,
-        name=found.spec.name,
-        state=found.state,
-        instance=found.spec.instance,
-        priority=found.spec.priority,
-        reason=None if found.reason is None else _reason(context, found.reason),
-        submitted_at=found.submitted_at,
-        admitted_at=found.admitted_at,
-        started_at=found.started_at,
-        ended_at=found.ended_at,
-        not_before=found.not_before,
-        attempt=found.attempt,
-        attempts=[
-            Attempt.model_validate(attempt).model_copy(update={"reason": _reason(context, attempt.reason)})
-            for attempt in found.attempts
-        ],
-        cost=cost(context, found),
-        spark_application_id=found.spark_application_id,
-        exit_code=found.exit_code,
-        summary=None if found.summary is None else _redacted(context, found.summary),
-        progress=None if progress is None else context.path_redactor.redact_json(progress),
-        ui=f"/v1/applications/{found.id}/ui" if found.can_be_watched else None,
-        spec=Specification.model_validate(found.spec),
+    return ApplicationResponse.model_validate(
+        {
+            **vars(found),
+            **{name: getattr(found.spec, name) for name in ("name", "instance", "priority")},
+            "reason": found.reason and _reason(context, found.reason),
+            "attempts": [{**vars(attempt), "reason": _reason(context, attempt.reason)} for attempt in found.attempts],
+            "cost": cost(context, found),
+            "summary": None if found.summary is None else _redacted(context, found.summary),
+            "progress": None if progress is None else context.path_redactor.redact_json(progress),
+            "ui": f"/v1/applications/{found.id}/ui" if found.can_be_watched else None,
+        }
     )
 
 
@@ -533,33 +520,13 @@ def queue(context: Context, sees: Callable[[str], bool], instance: str | None = 
         # An application admitted between the two reads is no longer waiting.
         if (found := waiting.get(place.id)) is None or not sees(place.instance):
             continue
-        share = promised(found.spec.size)
-        items.append(
-            Waiting(
-                id=place.id,
-                name=found.spec.name,
-                instance=place.instance,
-                priority=found.spec.priority,
-                position=place.position,
-                submitted_at=found.submitted_at,
-                reason=Reason.model_validate(place.reason) if place.reason else None,
-                cores=share.cores,
-                memory_bytes=share.memory_bytes,
-            )
-        )
+        parts = {**vars(place), **vars(promised(found.spec.size))}
+        parts |= {"name": found.spec.name, "priority": found.spec.priority, "submitted_at": found.submitted_at}
+        items.append(Waiting.model_validate(parts))
     capacity = context.engine.backend.capacity()
     used = context.engine.queues.usage().values()
     return Queue(
         items=items,
-        capacity=Capacity(
-            cores=capacity.cores,
-            promisable_cores=int(capacity.cores * CORES_PER_CORE),
-            memory_bytes=capacity.memory_bytes,
-        ),
-        used=Use(
-            cores=sum(use.cores for use in used),
-            memory_bytes=sum(use.memory_bytes for use in used),
-            running=sum(use.running for use in used),
-            waiting=sum(use.waiting for use in used),
-        ),
+        capacity=Capacity.model_validate({**vars(capacity), "promisable_cores": int(capacity.cores * CORES_PER_CORE)}),
+        used=Use(**{part: sum(getattr(use, part) for use in used) for part in Use.model_fields}),
     )
