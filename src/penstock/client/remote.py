@@ -40,7 +40,7 @@ class RemoteEngine:
     def submit(self, spec: ApplicationSpec, on_warning: OnWarning = lambda _: None) -> Application:
         if spec.application.lower().endswith(".jar") and not spec.main_class and Path(spec.application).is_file():
             # Only the local jar's manifest can be read; the service gets the jar as an address.
-            spec = submission.checked(spec)
+            spec = submission.validate(spec)
         body = {name: value for name, value in spec.submitted_json().items() if name != "idempotency_key"}
         accepted, warnings = self._client.submit_body(body, idempotency_key=spec.idempotency_key)
         for warning in warnings:

@@ -147,7 +147,7 @@ _PARALLEL_UPLOADS = 4
 _log = logging.getLogger(__name__)
 
 
-def checked_name(name: str) -> str:
+def validate_name(name: str) -> str:
     """Return the name; raise `NotFound` where it would lead out of an application's artifacts."""
     if not is_relative_name(name):
         raise NotFound("There is no artifact of that name", why="artifacts have relative paths below the application")
@@ -201,7 +201,7 @@ class Archive:
 
     def load(self, name: str, *, start: int = 0, length: int | None = None) -> bytes:
         """The bytes [start, start + length), fewer at the artifact's end. Raises `NotFound`."""
-        checked_name(name)
+        validate_name(name)
         try:
             with open_below(self._directory, name) as file:
                 file.seek(start)
@@ -396,7 +396,7 @@ class Artifacts:
         stream continues with the next attempt's artifact, from its first byte. Raises `NotFound`.
         """
         application = self._repositories().applications.get(application_id)
-        checked_name(name)
+        validate_name(name)
         while not application.state.final and not belongs_to_attempt(name):
             if piece := self.read(application, name, start):
                 start += len(piece)
@@ -425,7 +425,7 @@ class Artifacts:
         The bytes come from the live cluster or, after its end, from the stored copy, for `attempt` or the last attempt.
         Raises `NotFound`.
         """
-        live = not belongs_to_attempt(checked_name(name))
+        live = not belongs_to_attempt(validate_name(name))
         piece = self._backend.read(self._backend.handle(application_id), name, start, at_most=at_most) if live else b""
         if piece and attempt is None:
             return piece

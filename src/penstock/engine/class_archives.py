@@ -25,7 +25,7 @@ from penstock.engine.preparation import Preparation
 from penstock.errors import ClusterError, PenstockError
 from penstock.home import Home, read_json, write_json
 from penstock.model import ApplicationSpec
-from penstock.processes import ProcessId, SpareTime, end_group, start_daemon, yield_to_others
+from penstock.processes import ProcessId, SpareTime, end_group, lower_priority, start_daemon
 from penstock.runtime import cds
 
 _TRAINING = "penstock/training"
@@ -183,7 +183,7 @@ class ClassArchives:
         try:
             training = self._training()
             if not awaited:
-                yield_to_others()  # only now, since a lake or database that the line above starts inherits the priority
+                lower_priority()  # only now, since a lake or database that the line above starts inherits the priority
             _train_patiently(training, lambda progress: self._write({**record, **progress}))
         except PenstockError as error:
             self._write({**record, "problem": error.problem, "why": error.why})

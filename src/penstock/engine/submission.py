@@ -19,7 +19,7 @@ from penstock.catalog.database import SHARED_LOGIN
 from penstock.clusters.backend import ClusterBackend
 from penstock.clusters.settings import SPARK_INTERNAL
 from penstock.engine.policy import admission, lifecycle
-from penstock.engine.webhooks import checked_url
+from penstock.engine.webhooks import validate_url
 from penstock.errors import ClusterError, InvalidInput, NotFound, PenstockError
 from penstock.model import ApplicationSpec, Capacity, ClusterSize
 from penstock.profiles import layers
@@ -54,7 +54,7 @@ def resolve(spec: ApplicationSpec, backend: ClusterBackend, *, shares_login: boo
     `shares_login`: see `Database.shares_login`. Raises `InvalidInput`, `NotFound`, `MissingRequirement` and
     `ClusterError`.
     """
-    spec = checked(spec)
+    spec = validate(spec)
     found = _problems(spec)
     raise_errors(found)
     settings = effective_settings(spec)
@@ -114,7 +114,7 @@ def _warnings(
     return (*found, SHARED_LOGIN) if shares_login else tuple(found)
 
 
-def checked(spec: ApplicationSpec) -> ApplicationSpec:
+def validate(spec: ApplicationSpec) -> ApplicationSpec:
     """Return the specification with derived values filled in (absolute paths, a jar's own main class).
 
     Raises `InvalidInput` or `NotFound`.
@@ -194,7 +194,7 @@ def _check_service(spec: ApplicationSpec) -> None:
     if len(spec.webhooks) > _MOST_WEBHOOKS:
         raise InvalidInput(f"an application has at most {_MOST_WEBHOOKS} webhooks", fix="let one forward to the others")
     for url in spec.webhooks:
-        checked_url(url)
+        validate_url(url)
     if spec.idempotency_key is not None and not _KEY.fullmatch(spec.idempotency_key):
         raise InvalidInput(
             "The idempotency key is invalid", why="it must have 1 to 255 printable ASCII characters", fix="use a UUID"

@@ -76,7 +76,7 @@ def parse_token(text: str) -> tuple[str, str] | None:
     return (token_id, secret) if prefix == PREFIX and token_id.isalnum() and secret else None
 
 
-def hashed(secret: str) -> str:
+def hash_secret(secret: str) -> str:
     return hashlib.sha256(secret.encode()).hexdigest()
 
 
@@ -85,9 +85,9 @@ def verify_token(token: Token | None, secret: str, *, at: datetime) -> Caller:
 
     Only a caller with the right secret learns that a token has expired.
     """
-    known = token.secret_hash if token is not None else hashed("")
-    if not hmac.compare_digest(known, hashed(secret)) or token is None:
-        raise not_valid()
+    known = token.secret_hash if token is not None else hash_secret("")
+    if not hmac.compare_digest(known, hash_secret(secret)) or token is None:
+        raise invalid_token()
     if token.expires_at is not None and token.expires_at <= at:
         raise Unauthenticated(
             f"The token “{token.name}” has expired",
@@ -102,7 +102,7 @@ def is_current(token: Token, secret_hash: str, *, at: datetime) -> bool:
     return token.secret_hash == secret_hash and (token.expires_at is None or at < token.expires_at)
 
 
-def not_valid() -> Unauthenticated:
+def invalid_token() -> Unauthenticated:
     return Unauthenticated(
         "The token is not valid",
         why="it was not created here, or it was revoked or replaced",
@@ -211,7 +211,7 @@ class TokenStore:
         """The caller to whom the token belongs. Raises `Unauthenticated`."""
         found = parse_token(text)
         if found is None:
-            raise not_valid()
+            raise invalid_token()
         token_id, secret = found
         token = self._find(token_id)
         at = now()
@@ -231,7 +231,7 @@ class TokenStore:
                 fix="name it after its user",
             )
         secret = new_secret()
-        token = Token(new_id(), name, dict(grants), hashed(secret), now(), expires_at)
+        token = Token(new_id(), name, dict(grants), hash_secret(secret), now(), expires_at)
         with self._engine.begin() as connection:
             connection.execute(
                 _table.insert().values(
@@ -258,7 +258,7 @@ class TokenStore:
     def rotate(self, token_id: str) -> tuple[Token, str]:
         """Give the token a new secret; the old one is refused from now on."""
         secret = new_secret()
-        self._change(token_id, secret_hash=hashed(secret))
+        self._change(token_id, secret_hash=hash_secret(secret))
         return self.get(token_id), format_token(token_id, secret)
 
     def revoke(self, token_id: str) -> Token:

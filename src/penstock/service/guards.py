@@ -24,7 +24,7 @@ from anyio import CapacityLimiter, to_thread
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from penstock.engine.repository.applications import now
-from penstock.engine.tokens import Caller, Token, is_current, not_valid
+from penstock.engine.tokens import Caller, Token, invalid_token, is_current
 from penstock.errors import InvalidInput, NotFound, PenstockError, QuotaExceeded, ServiceError
 from penstock.service.access_log import AnsweredRequest
 from penstock.service.auth import presented_token
@@ -159,9 +159,9 @@ def _require_valid(token: Token, current: Callable[[str], Token]) -> None:
     try:
         found = current(token.id)
     except NotFound:
-        raise not_valid() from None
+        raise invalid_token() from None
     if not is_current(found, token.secret_hash, at=now()):
-        raise not_valid()
+        raise invalid_token()
 
 
 def _network(address: str) -> str:

@@ -23,7 +23,7 @@ from penstock.catalog.database import Database
 from penstock.engine.dispatcher import Dispatcher, Housekeeping
 from penstock.engine.engine import Engine
 from penstock.engine.repository.applications import CONNECTION_LOST
-from penstock.engine.repository.retention import Retention, checked
+from penstock.engine.repository.retention import Retention, validate
 from penstock.engine.tokens import EVERY_INSTANCE, Scope, TokenStore, first_token_file
 from penstock.engine.webhooks import AllowedNetworks, Webhooks, signing_secret
 from penstock.home import Home, write_atomically
@@ -37,7 +37,7 @@ from penstock.service.context import NoReports, Reports, Service
 from penstock.service.ibm.configuration import instances_by_home
 from penstock.service.listening import GRACE_SECONDS, Listening, bind, refuse_unsafe, spark_pages_listening
 from penstock.service.spark_pages import create_spark_app
-from penstock.service.spark_ui import SparkOrigin, checked_url
+from penstock.service.spark_ui import SparkOrigin, validate_url
 
 HEADER_TIMEOUT_SECONDS = 15.0
 
@@ -106,9 +106,9 @@ def serve(
     Spark's pages are on a port of their own, with the service's host and certificate; `spark_ui_url` is the origin that
     browsers see in front of it. `reports` are the lab's runs; none by default.
     """
-    checked_retention = checked(retention or Retention())
+    checked_retention = validate(retention or Retention())
     pages = spark_pages_listening(listening, spark_ui_port)
-    origin = SparkOrigin(pages.port, None if spark_ui_url is None else checked_url(spark_ui_url))
+    origin = SparkOrigin(pages.port, None if spark_ui_url is None else validate_url(spark_ui_url))
     database = Database(home)
     database.require_own_login()
     home.create()

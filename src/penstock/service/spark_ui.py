@@ -308,7 +308,7 @@ class SparkOrigin:
         return found
 
 
-def checked_url(text: str) -> str:
+def validate_url(text: str) -> str:
     """Return the origin in an administrator's setting. Raises `InvalidInput` for any other text."""
     scheme, _, host = text.rstrip("/").partition("://")
     try:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from penstock.engine import submission
-from penstock.engine.submission import checked, missing_modules, resolve, warnings_again
+from penstock.engine.submission import missing_modules, resolve, validate, warnings_again
 from penstock.errors import ClusterError, InvalidInput, NotFound
 from penstock.home import Home
 from penstock.model import Capacity
@@ -35,7 +35,7 @@ def jar(path: Path, *entries: str, manifest: str = "") -> Path:
 
 def test_paths_become_absolute(script: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(script.parent)
-    assert checked(spec(application=script.name)).application == str(script)
+    assert validate(spec(application=script.name)).application == str(script)
 
 
 @pytest.mark.parametrize(
@@ -69,40 +69,40 @@ def test_paths_become_absolute(script: Path, monkeypatch: pytest.MonkeyPatch) ->
 )
 def test_what_cannot_be_is_refused_with_a_fix(script: Path, wrong: dict[str, Any]) -> None:
     with pytest.raises(InvalidInput) as refused:
-        checked(spec(**{"application": str(script), **wrong}))
+        validate(spec(**{"application": str(script), **wrong}))
     assert refused.value.fix
 
 
 @pytest.mark.parametrize("option", ["jars", "files", "python_files"])
 def test_every_file_named_must_be_there(script: Path, option: str) -> None:
     with pytest.raises(NotFound, match="nowhere"):
-        checked(spec(application=str(script), **{option: ("/nowhere.jar",)}))
+        validate(spec(application=str(script), **{option: ("/nowhere.jar",)}))
 
 
 def test_a_missing_application_file_is_said_with_its_path() -> None:
     with pytest.raises(NotFound, match=r"/nowhere/a\.py"):
-        checked(spec(application="/nowhere/a.py"))
+        validate(spec(application="/nowhere/a.py"))
 
 
 def test_a_file_that_is_no_jar_is_seen_by_its_first_bytes(tmp_path: Path) -> None:
     path = tmp_path / "a.jar"
     path.write_text("<html>not found</html>", encoding="utf-8")
     with pytest.raises(InvalidInput, match="is not a jar"):
-        checked(spec(application=str(path), main_class="a.B"))
+        validate(spec(application=str(path), main_class="a.B"))
 
 
 def test_a_class_that_is_not_in_the_jar(tmp_path: Path) -> None:
     path = jar(tmp_path / "a.jar", "com/example/Main.class")
-    assert checked(spec(application=str(path), main_class="com.example.Main")).main_class
+    assert validate(spec(application=str(path), main_class="com.example.Main")).main_class
     with pytest.raises(NotFound, match=r"com\.example\.Mian"):
-        checked(spec(application=str(path), main_class="com.example.Mian"))
+        validate(spec(application=str(path), main_class="com.example.Mian"))
 
 
 def test_the_manifest_names_the_class_where_the_user_does_not(tmp_path: Path) -> None:
     path = jar(tmp_path / "a.jar", "com/example/Main.class", manifest="Main-Class: com.example.Main\n")
-    assert checked(spec(application=str(path))).main_class == "com.example.Main"
+    assert validate(spec(application=str(path))).main_class == "com.example.Main"
     with pytest.raises(InvalidInput, match="needs a main class"):
-        checked(spec(application=str(jar(tmp_path / "b.jar"))))
+        validate(spec(application=str(jar(tmp_path / "b.jar"))))
 
 
 @pytest.mark.parametrize(

@@ -16,9 +16,9 @@ from penstock.service.spark_ui import (
     SparkOrigin,
     SparkUi,
     application_root,
-    checked_url,
     cookie_name,
     lake_root,
+    validate_url,
 )
 from tests.unit.service.fakes import FakeTokens
 
@@ -150,7 +150,7 @@ def test_pages_are_never_shown_on_the_consoles_own_origin(origin: SparkOrigin, s
 
 @pytest.mark.parametrize("text", ["https://spark.example.com", "https://spark.example.com/", "http://127.0.0.1:9000"])
 def test_an_origin_is_a_scheme_a_host_and_a_port(text: str) -> None:
-    assert checked_url(text) == text.rstrip("/")
+    assert validate_url(text) == text.rstrip("/")
 
 
 @pytest.mark.parametrize(
@@ -169,4 +169,4 @@ def test_an_origin_is_a_scheme_a_host_and_a_port(text: str) -> None:
 )
 def test_anything_else_is_none(text: str) -> None:
     with pytest.raises(InvalidInput, match="is not an origin"):
-        checked_url(text)
+        validate_url(text)

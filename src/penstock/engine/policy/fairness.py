@@ -59,13 +59,13 @@ class Instance:
 
     @staticmethod
     def from_json(value: Mapping[str, Any]) -> Instance:
-        """The inverse of `to_json`. Raises `InvalidInput` for what `checked` refuses, and for unknown fields."""
+        """The inverse of `to_json`. Raises `InvalidInput` for what `validate` refuses, and for unknown fields."""
         _known(value, Instance, "an instance")
         quota = value.get("quota") or {}
         if not isinstance(quota, Mapping):
             raise InvalidInput("quota is not an object", fix='write "quota": {"running": 2}')
         _known(quota, Quota, "a quota")
-        return checked(Instance(**{**value, "quota": Quota(**quota)}))
+        return validate(Instance(**{**value, "quota": Quota(**quota)}))
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ class InstanceUsage:
         return asdict(self)
 
 
-def checked(instance: Instance) -> Instance:
+def validate(instance: Instance) -> Instance:
     """Return the instance. Raises `InvalidInput` where a part of it is invalid."""
     if not isinstance(instance.name, str) or not _NAME.fullmatch(instance.name):
         raise InvalidInput(

@@ -79,7 +79,7 @@ def now() -> datetime:
     return datetime.now(timezone.utc)
 
 
-def given(application: Application) -> dict[str, Any]:
+def submitted_columns(application: Application) -> dict[str, Any]:
     """The columns that a submission sets for good."""
     spec = application.spec
     return {
@@ -95,7 +95,7 @@ def given(application: Application) -> dict[str, Any]:
     }
 
 
-def changing(application: Application) -> dict[str, Any]:
+def state_columns(application: Application) -> dict[str, Any]:
     """The columns that a transition may change."""
     return {
         "state": application.state.value,
@@ -173,7 +173,12 @@ class ApplicationRepository:
         spec = application.spec
         with self._engine.begin() as connection:
             instance = self._queues.locked_for_share(connection, spec.instance)
-            row = {"engine": self.owner, "fingerprint": fingerprint, **given(application), **changing(application)}
+            row = {
+                "engine": self.owner,
+                "fingerprint": fingerprint,
+                **submitted_columns(application),
+                **state_columns(application),
+            }
             change = submission_statement(tuple(row)), row_parameters(row)
             if not self._changed(connection, change, application, "Submitted", at=application.submitted_at):
                 first = self._with_key(connection, spec.instance, str(spec.idempotency_key), fingerprint)
@@ -306,7 +311,7 @@ class ApplicationRepository:
             event = lifecycle.EndRequested(event.at, Reason(**row.end_request))
         after, instructions = lifecycle.step(before, event)
         if after != before:
-            row_now = changing(after)
+            row_now = state_columns(after)
             transition = (
                 transition_statement(tuple(row_now)),
                 {"which": application_id, "before": before.state.value, **row_parameters(row_now)},

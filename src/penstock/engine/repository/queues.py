@@ -82,7 +82,7 @@ class QueueRepository:
 
         Running applications keep running under a smaller quota. Raises `InvalidInput`.
         """
-        instance = fairness.checked(instance)
+        instance = fairness.validate(instance)
         statement = (
             insert(_instances)
             .values(engine=self._owner, name=instance.name, **_values(instance))
@@ -101,7 +101,7 @@ class QueueRepository:
             if name == DEFAULT_INSTANCE:
                 made = insert(_instances).values(engine=self._owner, name=name)
                 connection.execute(made.on_conflict_do_nothing())
-            changed = fairness.checked(change(self._locked(connection, name)))
+            changed = fairness.validate(change(self._locked(connection, name)))
             mine = sa.and_(_instances.c.engine == self._owner, _instances.c.name == name)
             connection.execute(_instances.update().where(mine).values(**_values(changed)))
         return changed

@@ -65,7 +65,7 @@ class Ceph:
                 self._remove(state)  # a command was killed during the creation: nothing has been stored yet
                 state = None
             if state is None:
-                state = CephState.new(Layout.checked(**(requested or {})), quota_bytes)
+                state = CephState.new(Layout.validated(**(requested or {})), quota_bytes)
                 try:
                     self._make(state, step)
                 except PenstockError:

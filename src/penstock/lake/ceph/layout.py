@@ -109,7 +109,7 @@ class Layout:
     metadata_directory: Path | None = None
 
     @staticmethod
-    def checked(
+    def validated(
         *,
         osds: int = 6,
         gateways: int = 2,
@@ -153,7 +153,7 @@ class Layout:
         )
 
     def arguments(self) -> dict[str, Any]:
-        """The arguments from which `checked` makes this layout."""
+        """The arguments from which `validated` makes this layout."""
         return {
             "osds": self.osds,
             "gateways": self.gateways,
@@ -313,7 +313,7 @@ class CephState:
                 fix="penstock lake ceph up without these options resumes it; penstock lake ceph wipe removes it with "
                 "its data. Both placements exist in any case: penstock lake list",
             )
-        layout = Layout.checked(**{**have, "gateways": requested.get("gateways", have["gateways"])})
+        layout = Layout.validated(**{**have, "gateways": requested.get("gateways", have["gateways"])})
         additional = layout.gateways - len(self.ports.gateways)
         gateways = (*self.ports.gateways, *free_ports(max(additional, 0)))[: layout.gateways]
         return replace(self, layout=layout, ports=replace(self.ports, gateways=gateways))

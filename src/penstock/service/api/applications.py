@@ -103,7 +103,7 @@ def require_lake(service: Service, caller: Caller, name: str | None) -> None:
     Lakes(service.home).require_usable(name, lambda queue: caller.may(Scope.SUBMIT, queue))
 
 
-def checked_key(text: str | None) -> str | None:
+def validate_key(text: str | None) -> str | None:
     """Return the value of an `Idempotency-Key` header. Raises `InvalidInput`."""
     if text is not None and not _KEY.fullmatch(text):
         raise InvalidInput(
@@ -154,7 +154,7 @@ def create(
     body: ApplicationBody, service: CurrentService, caller: Submitter, idempotency_key: IdempotencyKey = None
 ) -> Response:
     """The application starts by itself when there is room; `warnings` are of settings that are probably mistakes."""
-    spec = body.spec(service.engine.usual_size(), idempotency_key=checked_key(idempotency_key))
+    spec = body.spec(service.engine.usual_size(), idempotency_key=validate_key(idempotency_key))
     warnings: list[str] = []
     accepted = submit(service, caller, spec, warnings.append)
     shown = responses.submitted(service, accepted, warnings)
@@ -254,7 +254,7 @@ def rerun(
     application_id: str, service: CurrentService, caller: Submitter, idempotency_key: IdempotencyKey = None
 ) -> responses.ApplicationResponse:
     found = visible(service, caller, application_id, Scope.SUBMIT)
-    again = replace(found.spec, idempotency_key=checked_key(idempotency_key))
+    again = replace(found.spec, idempotency_key=validate_key(idempotency_key))
     return responses.application(service, submit(service, caller, again))
 
 

@@ -17,7 +17,7 @@ from fastapi import Path as InPath
 from fastapi.responses import StreamingResponse
 
 from penstock.engine import artifacts
-from penstock.engine.artifacts import checked_name
+from penstock.engine.artifacts import validate_name
 from penstock.engine.repository.applications import now
 from penstock.errors import InvalidInput, NotFound
 from penstock.lake.model import attempt_prefix, belongs_to_attempt
@@ -75,7 +75,7 @@ async def read(
     attempt ends and another one follows, its log begins at byte 0 of `attempt` plus one.
     """
     found: Application = await to_thread.run_sync(visible, service, caller, application_id)
-    number = None if belongs_to_attempt(checked_name(name)) else _attempt(found, attempt)
+    number = None if belongs_to_attempt(validate_name(name)) else _attempt(found, attempt)
     read_piece = partial(service.engine.artifacts.piece, found.id, name, attempt=number)
     begun = b""
     if tail is not None:

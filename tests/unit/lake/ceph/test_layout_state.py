@@ -14,7 +14,7 @@ from penstock.units import GIB
 
 
 def made(**asked: Any) -> CephState:
-    return CephState.new(Layout.checked(**asked), None)
+    return CephState.new(Layout.validated(**asked), None)
 
 
 def test_it_is_read_as_it_was_written_and_is_private(tmp_path: Path) -> None:
@@ -43,7 +43,7 @@ def test_the_default_placement_is_simply_ceph_and_the_other_has_its_kind_in_its_
 def test_quotas_follow_from_what_each_protection_costs_unless_they_are_given() -> None:
     quotas = made().quotas
     assert quotas["erasure"] == pytest.approx(2 * quotas["replicated"], abs=1)
-    assert set(CephState.new(Layout.checked(), GIB).quotas.values()) == {GIB}
+    assert set(CephState.new(Layout.validated(), GIB).quotas.values()) == {GIB}
 
 
 def test_nothing_asked_for_changes_nothing() -> None:

@@ -13,7 +13,7 @@ from penstock.lake.ceph.status import daemon_status, overall_state, parse_cluste
 from penstock.processes import Process, ProcessId
 from penstock.units import GIB, MIB
 
-STATE = CephState.new(Layout.checked(), None)
+STATE = CephState.new(Layout.validated(), None)
 
 
 def process(core_seconds: float) -> Process:
