@@ -339,7 +339,7 @@ def _as_json(setting: ResolvedSetting) -> dict[str, Any]:
         "reason": setting.origin.reason,
         "source": setting.origin.source,
         "origins": [asdict(origin) for origin in setting.origins],
-        "overrode": [asdict(origin) for origin in setting.overridden],
+        "overridden": [asdict(origin) for origin in setting.overridden],
     }
 
 

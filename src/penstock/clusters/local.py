@@ -216,7 +216,7 @@ class LocalBackend(ClusterBackend):
         return place
 
     def _start_shim(self, directory: Path) -> None:
-        log = directory / "cluster" / "keeper.log"
+        log = directory / "cluster" / "shim.log"
         environment = {shim.APPLICATION_VARIABLE: directory.name, "LC_ALL": "C.UTF-8", "PATH": os.defpath}
         process = start_daemon(
             [sys.executable, "-I", shim.__file__, str(directory)],

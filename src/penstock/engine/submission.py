@@ -241,10 +241,10 @@ def missing_modules(application: Path, python_files: list[Path]) -> Iterator[str
         return
     if "sys.path" in source or any(path.suffix != ".py" for path in python_files):
         return
-    brought = {path.stem for path in python_files}
+    shipped = {path.stem for path in python_files}
     for name in dict.fromkeys(_imported(body)):
-        beside = application.parent / name
-        if name in brought or beside.is_dir() or beside.with_suffix(".py").exists():
+        sibling = application.parent / name
+        if name in shipped or sibling.is_dir() or sibling.with_suffix(".py").exists():
             continue
         try:
             found = importlib.util.find_spec(name) is not None

@@ -121,14 +121,15 @@ def serve(
     signing_secret(home, DEFAULT_INSTANCE)
     registry.adopt_unmarked(Lakes(home), instances_by_home(service.engine.queues.instances()))
     spark_app = create_spark_app(service, log_request=access_log.log_request)
-    beside = partial(
+    background_tasks = partial(
         _background_tasks,
         webhooks=Webhooks(service.engine.outbox, home, AllowedNetworks.from_environment()),
         spark_app=spark_app,
     )
     config = uvicorn.Config(
         ByPort(
-            create_app(service, log_request=access_log.log_request, background_tasks=beside), {pages.port: spark_app}
+            create_app(service, log_request=access_log.log_request, background_tasks=background_tasks),
+            {pages.port: spark_app},
         ),
         http=HeaderTimeoutProtocol,
         ws="none",
@@ -169,7 +170,7 @@ async def _background_tasks(service: Service, webhooks: Webhooks, spark_app: Fas
     loop = asyncio.get_running_loop()
     housekeeping = Housekeeping(service.engine, service.retention)
     workers = [
-        threading.Thread(target=_hear, args=[service, loop], name="news", daemon=True),
+        threading.Thread(target=_hear, args=[service, loop], name="change notifier", daemon=True),
         threading.Thread(target=Dispatcher(service.engine).run, args=[service.closing], name="dispatcher", daemon=True),
         threading.Thread(target=webhooks.run, args=[service.closing], name="webhooks", daemon=True),
         threading.Thread(target=housekeeping.run, args=[service.closing], name="housekeeping", daemon=True),
@@ -189,7 +190,7 @@ async def _background_tasks(service: Service, webhooks: Webhooks, spark_app: Fas
 
 def _hear(service: Service, loop: asyncio.AbstractEventLoop) -> None:
     """Forward the database's notifications of changes, also across its failures and restarts."""
-    keep_going("news", lambda: _pass_on(service, loop), service.closing, log=_log, transient=CONNECTION_LOST)
+    keep_going("change notifier", lambda: _pass_on(service, loop), service.closing, log=_log, transient=CONNECTION_LOST)
     loop.call_soon_threadsafe(service.notify_all)
 
 
