@@ -8,7 +8,7 @@ from benchmarks.chaos.faults import Fault, Flip, Throttle
 from benchmarks.chaos.messages import PIECE
 
 
-class Touched:
+class CorruptedBody:
     """A body that is slowed down by a `Throttle`, or corrupted or cut by a fault of the types `flip` and `cut`."""
 
     def __init__(self, fault: Fault | None, length: int | None, flip: type[Flip], cut: type[Fault]) -> None:

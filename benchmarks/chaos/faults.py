@@ -69,7 +69,7 @@ class Fault:
     def to_json(self) -> dict[str, Any]:
         return {"kind": self.kind, **asdict(self)}
 
-    def placed(self, share: float) -> Fault:
+    def at_share(self, share: float) -> Fault:
         """The fault at this share of the body, for kinds that have a place."""
         return self
 
@@ -141,7 +141,7 @@ class Flip(Fault):
 
     place: float = 0.5
 
-    def placed(self, share: float) -> Fault:
+    def at_share(self, share: float) -> Fault:
         return replace(self, place=share)
 
 
@@ -229,7 +229,7 @@ class Plan:
         return Plan(value["seed"], tuple(map(Rule.from_json, value["rules"])))
 
 
-class Chooser:
+class FaultSelector:
     """Chooses faults by a plan, and counts the requests by subject and the uses of each rule."""
 
     def __init__(self, plan: Plan) -> None:
@@ -250,7 +250,7 @@ class Chooser:
                 if rule.at_most is not None and self._used[index] >= rule.at_most:
                     return None, occurrence
                 self._used[index] += 1
-                return rule.fault.placed(draw(self._plan.seed, subject, occurrence, "place")), occurrence
+                return rule.fault.at_share(draw(self._plan.seed, subject, occurrence, "place")), occurrence
             left -= rule.rate
         return None, occurrence
 

@@ -25,7 +25,7 @@ class Gateway:
         self._record = record
         self._plan = Plan("")
         self._counted: Counter[str] = Counter()
-        self._lives = 0
+        self._starts = 0
         self._process = self._start(0)
         self.port = int(self._read())
 
@@ -40,7 +40,7 @@ class Gateway:
     def follow(self, plan: Plan) -> None:
         """Follow this plan from now on. A restarted gateway draws anew, or it would repeat the same faults."""
         self._plan = plan
-        self._say({"plan": Plan(f"{plan.seed}/{self.name}/{self._lives}", plan.rules).to_json()})
+        self._say({"plan": Plan(f"{plan.seed}/{self.name}/{self._starts}", plan.rules).to_json()})
 
     def heal(self) -> None:
         self.follow(Plan(""))
@@ -54,7 +54,7 @@ class Gateway:
         self.close()
 
     def start_again(self) -> None:
-        self._lives += 1
+        self._starts += 1
         self._process = self._start(self.port)
         self._read()
         self.follow(self._plan)

@@ -23,7 +23,7 @@ class Outcome(str, enum.Enum):
 
 
 @dataclass(frozen=True)
-class Told:
+class JobReport:
     """The reported outcome of one job. Times are seconds of one clock; `ended` is None where no end was reported."""
 
     job: Job
@@ -33,7 +33,7 @@ class Told:
 
 
 @dataclass(frozen=True)
-class Found:
+class CommittedRows:
     """The rows of one job in one partition, as an independent reader sees them."""
 
     job: str
@@ -45,7 +45,7 @@ class Found:
     """The number of rows that differ from what their job wrote."""
 
 
-def violations(table: str, reports: Sequence[Told], found: Sequence[Found]) -> list[str]:
+def violations(table: str, reports: Sequence[JobReport], found: Sequence[CommittedRows]) -> list[str]:
     """Sentences on each way in which the table is wrong; empty where some order of its jobs explains it."""
     jobs = {one.job.id: one for one in reports}
     broken = [f"{table}: {problem}" for rows in found for problem in _rows(jobs, rows)]
@@ -53,7 +53,7 @@ def violations(table: str, reports: Sequence[Told], found: Sequence[Found]) -> l
     return broken or [f"{table}: {problem}" for problem in _order(reports, seen)]
 
 
-def _rows(jobs: Mapping[str, Told], found: Found) -> Iterator[str]:
+def _rows(jobs: Mapping[str, JobReport], found: CommittedRows) -> Iterator[str]:
     where = f"job {found.job} in partition {found.partition}"
     report = jobs.get(found.job)
     if report is None:
@@ -73,7 +73,7 @@ def _rows(jobs: Mapping[str, Told], found: Found) -> Iterator[str]:
         yield f"{where}: {found.wrong} rows are not what was written"
 
 
-def _order(reports: Sequence[Told], seen: Set[tuple[str, int]]) -> Iterator[str]:
+def _order(reports: Sequence[JobReport], seen: Set[tuple[str, int]]) -> Iterator[str]:
     visible = {job for job, _ in seen}
     happened = [one for one in reports if one.outcome is Outcome.DONE or one.job.id in visible]
     before: dict[str, set[str]] = {one.job.id: set() for one in happened}
@@ -114,11 +114,11 @@ def _partition(
                 before[last[0]].add(job.id)
 
 
-def _ended_before(one: Told, other: Told) -> bool:
+def _ended_before(one: JobReport, other: JobReport) -> bool:
     return one.outcome is Outcome.DONE and one.ended is not None and one.ended < other.began
 
 
-def possible(reports: Iterable[Told]) -> list[Set[tuple[str, int]]] | None:
+def possible(reports: Iterable[JobReport]) -> list[Set[tuple[str, int]]] | None:
     """The possible contents, pairs of job and partition, of a table whose jobs ran in sequence.
 
     None where the last job's outcome is unknown: it may be half done until the next job finishes it.

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from benchmarks.chaos.history import Found, Outcome, Told, possible, violations
+from benchmarks.chaos.history import CommittedRows, JobReport, Outcome, possible, violations
 from benchmarks.chaos.journal import Journal
 from benchmarks.chaos.lake_view import Leftovers
 from benchmarks.chaos.operations import LOOK, QUERY, WRITES, Job, Work
@@ -18,17 +18,19 @@ _LONGEST_REASON = 1_000
 
 
 @dataclass(frozen=True)
-class Ended:
-    """One application after its end. `struck`: a fault hit one of its processes."""
+class FinishedApplication:
+    """One application after its end. `faulted`: a fault hit one of its processes."""
 
     work: Work
     application: Application
     journal: Journal
-    struck: bool
+    faulted: bool
 
 
 def writes(
-    ended: Sequence[Ended], seeds: Mapping[str, Sequence[Told]], found: Mapping[str, Sequence[Found]]
+    ended: Sequence[FinishedApplication],
+    seeds: Mapping[str, Sequence[JobReport]],
+    found: Mapping[str, Sequence[CommittedRows]],
 ) -> list[str]:
     """Each committed row is visible exactly once, and no row of an uncommitted job is.
 
@@ -41,16 +43,16 @@ def writes(
     ]
 
 
-def _writers(ended: Sequence[Ended], table: str) -> list[Told]:
-    reports = [report for one in ended for report in one.journal.told]
+def _writers(ended: Sequence[FinishedApplication], table: str) -> list[JobReport]:
+    reports = [report for one in ended for report in one.journal.reports]
     return [one for one in reports if one.job.table == table and one.job.kind in WRITES]
 
 
-def reads(ended: Sequence[Ended], expected: Mapping[str, Any]) -> list[str]:
+def reads(ended: Sequence[FinishedApplication], expected: Mapping[str, Any]) -> list[str]:
     """Every answer is right, to queries of known data and of tables with one writer."""
     broken = []
     for one in ended:
-        for report in one.journal.told:
+        for report in one.journal.reports:
             job, answer = report.job, one.journal.answers.get(report.job.id)
             if report.outcome is not Outcome.DONE:
                 continue
@@ -61,13 +63,13 @@ def reads(ended: Sequence[Ended], expected: Mapping[str, Any]) -> list[str]:
     return broken
 
 
-def _looked(one: Ended, job: Job, answer: Sequence[Sequence[Any]]) -> list[str]:
+def _looked(one: FinishedApplication, job: Job, answer: Sequence[Sequence[Any]]) -> list[str]:
     lane = next(lane for lane in one.work.lanes if job in lane)
     before = {other.id for other in lane[: lane.index(job)] if other.kind in WRITES}
-    states = possible([report for report in one.journal.told if report.job.id in before])
+    states = possible([report for report in one.journal.reports if report.job.id in before])
     if states is None:
         return []
-    jobs = {report.job.id: report.job for report in one.journal.told}
+    jobs = {report.job.id: report.job for report in one.journal.reports}
     seen = frozenset((name, part) for name, part, _ in answer)
     if seen not in states:
         return [f"{job.id} sees {sorted(seen)}, which no outcome of the jobs before explains"]
@@ -75,9 +77,9 @@ def _looked(one: Ended, job: Job, answer: Sequence[Sequence[Any]]) -> list[str]:
     return [f"{job.id} sees a part of the rows of {short}"] if short else []
 
 
-def undisturbed(ended: Sequence[Ended]) -> list[str]:
+def undisturbed(ended: Sequence[FinishedApplication]) -> list[str]:
     """Without faults nothing fails: earlier faults have no effect."""
-    jobs = [report for one in ended for report in one.journal.told]
+    jobs = [report for one in ended for report in one.journal.reports]
     failed = [f"{report.job.id} failed without faults" for report in jobs if report.outcome is not Outcome.DONE]
     planned = {job.id for one in ended for job in one.work.jobs()}
     return failed + [f"{name} never began" for name in sorted(planned - {report.job.id for report in jobs})]
@@ -91,7 +93,7 @@ def nothing_left(found: Leftovers) -> list[str]:
     ]
 
 
-def states(ended: Sequence[Ended]) -> list[str]:
+def states(ended: Sequence[FinishedApplication]) -> list[str]:
     """The applications' records agree with their journals."""
     broken = []
     for one in ended:
@@ -100,7 +102,7 @@ def states(ended: Sequence[Ended]) -> list[str]:
             broken.append(f"{name} is still {state.value}")
         elif state is State.FINISHED and not one.journal.ended:
             broken.append(f"{name} is finished, but its program did not reach its end")
-        elif state is not State.FINISHED and one.journal.ended and not one.struck:
+        elif state is not State.FINISHED and one.journal.ended and not one.faulted:
             broken.append(f"{name} is {state.value}, but its program reached its end undisturbed")
         if one.journal.contexts > 1 + len(one.application.attempts):
             broken.append(f"{name} was started {one.journal.contexts} times")
@@ -109,7 +111,7 @@ def states(ended: Sequence[Ended]) -> list[str]:
     return broken
 
 
-def errors(ended: Sequence[Ended]) -> list[str]:
+def errors(ended: Sequence[FinishedApplication]) -> list[str]:
     """Every failure of an application has a reason with a code, a message and a fix, and no stack trace."""
     broken = []
     for one in ended:

@@ -17,8 +17,8 @@ import duckdb
 from benchmarks.chaos import invariants, machine_view, operations, request_faults, schedule, supervisor_process
 from benchmarks.chaos.environment import LAKE, Environment
 from benchmarks.chaos.faults import Plan
-from benchmarks.chaos.history import Found, Outcome, Told
-from benchmarks.chaos.invariants import Ended
+from benchmarks.chaos.history import CommittedRows, JobReport, Outcome
+from benchmarks.chaos.invariants import FinishedApplication
 from benchmarks.chaos.journal import read
 from benchmarks.chaos.lake_view import LakeView
 from benchmarks.chaos.operations import APPEND, PARTITIONS, QUERY, SEED_JOB, WRITES, Job, Work
@@ -61,22 +61,24 @@ class Result:
 
 def make_base(environment: Environment, scratch: Path) -> None:
     """Write the table of known rows, once for a run, with Spark: its files have checksums, DuckDB's have none."""
-    (ended,) = _Play(environment, "", scratch, BASE_PREFIX, [operations.base_work()]).run(process_faults=0)
-    assert [report.outcome for report in ended.journal.told] == [Outcome.DONE], _detail(ended)
+    (ended,) = _Iteration(environment, "", scratch, BASE_PREFIX, [operations.base_work()]).run(process_faults=0)
+    assert [report.outcome for report in ended.journal.reports] == [Outcome.DONE], _detail(ended)
 
 
-def play(environment: Environment, seed: str, scratch: Path, *, jobs: int, process_faults: int) -> Result:
+def run_with_faults(environment: Environment, seed: str, scratch: Path, *, jobs: int, process_faults: int) -> Result:
     """Play a round under faults. `scratch` is an empty directory of its own; the applications' journals stay there."""
     works = operations.works(seed, jobs=jobs)
-    return _judged(environment, seed, scratch, works, plan=request_faults.usual(seed), process_faults=process_faults)
+    return _run_and_check(
+        environment, seed, scratch, works, plan=request_faults.usual(seed), process_faults=process_faults
+    )
 
 
-def peace(environment: Environment, seed: str, scratch: Path) -> Result:
+def run_without_faults(environment: Environment, seed: str, scratch: Path) -> Result:
     """Play a round without faults, after those with faults."""
-    return _judged(environment, seed, scratch, [operations.asking(seed)], plan=None, process_faults=0)
+    return _run_and_check(environment, seed, scratch, [operations.asking(seed)], plan=None, process_faults=0)
 
 
-def _judged(
+def _run_and_check(
     environment: Environment, seed: str, scratch: Path, works: Sequence[Work], *, plan: Plan | None, process_faults: int
 ) -> Result:
     begun = time.monotonic()
@@ -88,7 +90,7 @@ def _judged(
     seeds = {table: _seeded(view, table) for table in tables}
     for gateway in environment.gateways:
         gateway.follow(plan or Plan(""))
-    ended = _Play(environment, seed, scratch, prefix, works).run(process_faults)
+    ended = _Iteration(environment, seed, scratch, prefix, works).run(process_faults)
     requests = _requests(environment) - before
     now = datetime.now(timezone.utc)
     swept = sweep(environment.store, environment.credentials, f"{prefix}/", before=now, dry_run=False)
@@ -104,7 +106,7 @@ def _judged(
     }
     return Result(
         seed=seed,
-        jobs=sum(len(one.journal.told) for one in ended),
+        jobs=sum(len(one.journal.reports) for one in ended),
         outcomes=_outcomes(ended),
         applications=Counter(one.application.state.value for one in ended),
         requests=requests,
@@ -116,7 +118,7 @@ def _judged(
     )
 
 
-class _Play:
+class _Iteration:
     """The running applications of a round."""
 
     def __init__(self, environment: Environment, seed: str, scratch: Path, prefix: str, works: Sequence[Work]) -> None:
@@ -128,7 +130,7 @@ class _Play:
         self._engine = Engine(environment.home, supervisor_process.SpreadBackend(environment.home))
         self._supervisors: dict[str, subprocess.Popen[bytes]] = {}
 
-    def run(self, process_faults: int) -> list[Ended]:
+    def run(self, process_faults: int) -> list[FinishedApplication]:
         known = len(_lines(self._environment.record))
         submitted = [(work, self._submit(work).id) for work in self._works]
         planned = schedule.process_faults(
@@ -154,9 +156,9 @@ class _Play:
         for supervisor in self._supervisors.values():
             supervisor.wait(timeout=_FAREWELL_SECONDS)
         victims = [line["victim"] for line in _lines(self._environment.record)[known:] if "victim" in line]
-        struck = {victim["application"] for victim in victims if victim["role"] != schedule.SUPERVISOR}
+        faulted = {victim["application"] for victim in victims if victim["role"] != schedule.SUPERVISOR}
         return [
-            Ended(work, self._engine.get(name), read(self._journal(work), work), name in struck)
+            FinishedApplication(work, self._engine.get(name), read(self._journal(work), work), name in faulted)
             for work, name in submitted
         ]
 
@@ -212,7 +214,7 @@ class _Play:
             raise TimeoutError(f"{', '.join(left)} did not end within {_PATIENCE_SECONDS:.0f} s")
 
 
-def _seeded(view: LakeView, table: str) -> list[Told]:
+def _seeded(view: LakeView, table: str) -> list[JobReport]:
     """Fill a shared table before the round, and return its contents as the report of a job.
 
     The table has to exist: a job that replaces a path that is being created adds to it (docs/guide/filesystem.md).
@@ -220,17 +222,19 @@ def _seeded(view: LakeView, table: str) -> list[Told]:
     if table not in operations.SHARED:
         return []
     view.make_table(table, _SEED_ROWS)
-    return [Told(Job(SEED_JOB, APPEND, table, _SEED_ROWS, len(PARTITIONS), PARTITIONS), Outcome.DONE, 0.0, 0.0)]
+    return [JobReport(Job(SEED_JOB, APPEND, table, _SEED_ROWS, len(PARTITIONS), PARTITIONS), Outcome.DONE, 0.0, 0.0)]
 
 
-def _written(view: LakeView, ended: Sequence[Ended], seeds: Mapping[str, Sequence[Told]]) -> list[str]:
+def _written(
+    view: LakeView, ended: Sequence[FinishedApplication], seeds: Mapping[str, Sequence[JobReport]]
+) -> list[str]:
     found = {table: _rows(view, table) for table in seeds}
     unreadable = [f"{table} is unreadable: {rows}" for table, rows in found.items() if isinstance(rows, str)]
     readable = {table: rows for table, rows in found.items() if not isinstance(rows, str)}
     return unreadable + invariants.writes(ended, {table: seeds[table] for table in readable}, readable)
 
 
-def _rows(view: LakeView, table: str) -> list[Found] | str:
+def _rows(view: LakeView, table: str) -> list[CommittedRows] | str:
     try:
         return view.rows(table)
     except duckdb.Error as error:
@@ -245,15 +249,15 @@ def _lines(record: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in record.read_text("utf-8").splitlines()] if record.exists() else []
 
 
-def _outcomes(finished: Sequence[Ended]) -> Mapping[str, int]:
-    reports = [report for one in finished for report in one.journal.told]
+def _outcomes(finished: Sequence[FinishedApplication]) -> Mapping[str, int]:
+    reports = [report for one in finished for report in one.journal.reports]
     kind = {job: "write" if job in WRITES else "read" for job in {one.job.kind for one in reports}}
     return Counter(
         f"{kind[one.job.kind]}{' without enough memory' * one.job.starves} {one.outcome.value}" for one in reports
     )
 
 
-def _detail(ended: Ended) -> dict[str, Any]:
+def _detail(ended: FinishedApplication) -> dict[str, Any]:
     application = ended.application
     return {
         "work": ended.work.name,

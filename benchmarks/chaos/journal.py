@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from benchmarks.chaos.history import Outcome, Told
+from benchmarks.chaos.history import JobReport, Outcome
 from benchmarks.chaos.operations import Work
 
 _INTERRUPTED = "CommitInterrupted"
@@ -19,7 +19,7 @@ _INTERRUPTED = "CommitInterrupted"
 class Journal:
     """Journal of one application: `answers` and `causes` by the job's id, `contexts` the number of Spark contexts."""
 
-    told: Sequence[Told] = ()
+    reports: Sequence[JobReport] = ()
     answers: Mapping[str, Any] = field(default_factory=dict)
     causes: Mapping[str, Sequence[str]] = field(default_factory=dict)
     contexts: int = 0
@@ -32,8 +32,8 @@ def read(path: Path, work: Work) -> Journal:
     began = {line["job"]: line["at"] for line in lines if line["event"] == "began"}
     ends = {line["job"]: line for line in lines if line["event"] in ("done", "failed")}
     return Journal(
-        told=[
-            Told(jobs[name], _outcome(ends.get(name)), at, ends[name]["at"] if name in ends else None)
+        reports=[
+            JobReport(jobs[name], _outcome(ends.get(name)), at, ends[name]["at"] if name in ends else None)
             for name, at in began.items()
         ],
         answers={name: line["answer"] for name, line in ends.items() if line["event"] == "done"},

@@ -10,7 +10,7 @@ from typing import Any
 
 import duckdb
 
-from benchmarks.chaos.history import Found
+from benchmarks.chaos.history import CommittedRows
 from benchmarks.chaos.operations import BASE_ROWS, PARTITIONS, SEED_JOB
 
 # A row is right when its digest is the one that the application computes from the job and the row number.
@@ -68,7 +68,7 @@ class LakeView:
         answer = duckdb.execute(known + query.replace("{base}", "base")).fetchall()
         return [list(map(_plain, row)) for row in answer]
 
-    def rows(self, table: str) -> list[Found]:
+    def rows(self, table: str) -> list[CommittedRows]:
         """All rows that a reader of the table sees, counted by job and partition."""
         directory = self._scratch / table
         for key in self.keys(table):
@@ -80,7 +80,7 @@ class LakeView:
         if not directory.exists():
             return []
         found = duckdb.execute(_ROWS.format(files=f"{directory}/*/*.parquet")).fetchall()
-        return [Found(job, int(part), *numbers) for job, part, *numbers in found]
+        return [CommittedRows(job, int(part), *numbers) for job, part, *numbers in found]
 
     def keys(self, table: str) -> list[str]:
         pages = self._client.get_paginator("list_objects_v2").paginate(

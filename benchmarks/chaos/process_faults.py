@@ -151,7 +151,7 @@ def cluster_processes(home: Home) -> list[tuple[str, str, ProcessId]]:
     for directory in home.applications.iterdir() if home.applications.exists() else ():
         with contextlib.suppress(OSError, PenstockError):
             status = read_json(directory / "cluster" / "status.json") or {}
-            roles = [("keeper", status.get("keeper")), ("driver", status.get("driver"))]
+            roles = [("shim", status.get("keeper")), ("driver", status.get("driver"))]
             roles += [("executor", executor) for executor in status.get("executors", {}).values()]
             processes = [(role, ProcessId.from_json(known)) for role, known in roles if known]
             found += [(directory.name, role, process) for role, process in processes if process.alive()]

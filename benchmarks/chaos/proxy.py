@@ -29,9 +29,9 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.chaos import faults
-from benchmarks.chaos.body_corruption import Touched
+from benchmarks.chaos.body_corruption import CorruptedBody
 from benchmarks.chaos.clients import client_process
-from benchmarks.chaos.faults import Chooser, Fault, Plan, Request
+from benchmarks.chaos.faults import Fault, FaultSelector, Plan, Request
 from benchmarks.chaos.messages import Broken, Head, body, length_of, read_head
 
 _ERROR = '<?xml version="1.0" encoding="UTF-8"?><Error><Code>{code}</Code><Message>injected</Message></Error>'
@@ -48,12 +48,12 @@ class _Cut(Exception):
 
 
 class Proxy:
-    """A server of faulty S3 requests, until `close`; `chooser` may be replaced at any time."""
+    """A server of faulty S3 requests, until `close`; `selector` may be replaced at any time."""
 
     def __init__(self, upstream: tuple[str, int], record: Path, *, name: str = "") -> None:
         self.upstream = upstream
         self.requests: Counter[str] = Counter()
-        self.chooser = Chooser(Plan(""))
+        self.selector = FaultSelector(Plan(""))
         self._record = record
         self._name = name
         self._server: asyncio.Server | None = None
@@ -114,11 +114,11 @@ class _Connection:
         """Handle one request, and return whether another may follow on this connection."""
         request = Request.of(head.start[0], head.start[1], head.headers)
         self._proxy.requests[request.operation] += 1
-        fault, occurrence = self._proxy.chooser.choose(request)
+        fault, occurrence = self._proxy.selector.choose(request)
         if fault is None:
             return await self._passed(head, None)
         if isinstance(fault, (faults.KillClient, faults.StopClient)):
-            return await self._strike(head, request, occurrence, fault)
+            return await self._inject(head, request, occurrence, fault)
         self._proxy.write_down(request, occurrence, fault)
         if isinstance(fault, faults.Reset):
             await asyncio.sleep(fault.seconds)
@@ -132,7 +132,7 @@ class _Connection:
             await asyncio.sleep(fault.seconds)
         return await self._passed(head, fault)
 
-    async def _strike(
+    async def _inject(
         self, head: Head, request: Request, occurrence: int, fault: faults.KillClient | faults.StopClient
     ) -> bool:
         victim = client_process(self._out.get_extra_info("peername")[1], self._out.get_extra_info("sockname")[1])
@@ -182,7 +182,7 @@ class _Connection:
         return not (waits or answer.says("connection", "close") or _is_endless(head, answer))
 
     async def _upload(self, head: Head, store: asyncio.StreamWriter, fault: Fault | None) -> None:
-        touched = Touched(fault, length_of(head), faults.FlipUpload, faults.CutUpload)
+        touched = CorruptedBody(fault, length_of(head), faults.FlipUpload, faults.CutUpload)
         async for piece in body(self._in, head, to_the_end=False):
             store.write(await touched.by_fault(piece))
             await store.drain()
@@ -196,7 +196,7 @@ class _Connection:
             self._out.write(_dated(answer, fault))
         if _is_bodiless(head, answer):
             return
-        touched = Touched(fault, length_of(answer), faults.FlipAnswer, faults.CutAnswer)
+        touched = CorruptedBody(fault, length_of(answer), faults.FlipAnswer, faults.CutAnswer)
         async for piece in body(store, answer, to_the_end=True):
             if hear:
                 self._out.write(await touched.by_fault(piece))
@@ -282,7 +282,7 @@ async def _obey(proxy: Proxy, port: int) -> None:
 
 def _obeyed(proxy: Proxy, command: dict[str, Any]) -> Any:
     if "plan" in command:
-        proxy.chooser = Chooser(Plan.from_json(command["plan"]))
+        proxy.selector = FaultSelector(Plan.from_json(command["plan"]))
         return "ok"
     return dict(proxy.requests)
 

@@ -19,14 +19,14 @@ from pathlib import Path
 
 from benchmarks.chaos import environment, report
 from benchmarks.chaos.environment import Environment
-from benchmarks.chaos.iterations import Result, make_base, peace, play
+from benchmarks.chaos.iterations import Result, make_base, run_with_faults, run_without_faults
 
 JOBS_A_ROUND = 48
 PROCESS_FAULTS_A_ROUND = 5
 SUMMARY = "summary.json"
 
 
-def rounds(
+def iterations(
     here: Environment, directory: Path, *, seed: str, jobs: int, minutes: float, only: int | None = None
 ) -> Iterator[Result]:
     """Play rounds until `jobs` jobs have begun or the minutes are over, then a round without faults.
@@ -41,11 +41,13 @@ def rounds(
         name = seed if only == 1 else f"{seed}/{played}"
         scratch = directory / f"round-{played}-{int(time.time())}"
         scratch.mkdir(parents=True)
-        result = play(here, name, scratch, jobs=min(JOBS_A_ROUND, jobs), process_faults=PROCESS_FAULTS_A_ROUND)
+        result = run_with_faults(
+            here, name, scratch, jobs=min(JOBS_A_ROUND, jobs), process_faults=PROCESS_FAULTS_A_ROUND
+        )
         done, played = done + result.jobs, played + 1
         yield result
     (directory / "peace").mkdir()
-    yield peace(here, seed, directory / "peace")
+    yield run_without_faults(here, seed, directory / "peace")
 
 
 def run(options: argparse.Namespace) -> list[Result]:
@@ -55,7 +57,7 @@ def run(options: argparse.Namespace) -> list[Result]:
     results = []
     home = environment.existing_home(options.home) if options.home else environment.own_home(directory / "home")
     with home as found, environment.on(found, directory, lake=options.lake, disk_megabytes=options.small_disk) as here:
-        for result in rounds(
+        for result in iterations(
             here, directory, seed=options.seed, jobs=options.jobs, minutes=options.minutes, only=options.rounds
         ):
             results.append(result)

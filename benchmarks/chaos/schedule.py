@@ -13,11 +13,11 @@ from dataclasses import dataclass
 KILL, STOP = "kill", "stop"
 
 GATEWAY, STORE, DATABASE = "gateway", "store", "database"
-SUPERVISOR, KEEPER, DRIVER, EXECUTOR = "supervisor", "keeper", "driver", "executor"
+SUPERVISOR, SHIM, DRIVER, EXECUTOR = "supervisor", "shim", "driver", "executor"
 DISK = "disk"
 OSD, MONITOR, RADOS_GATEWAY = "osd", "monitor", "rados gateway"
 
-# Relative frequencies. A killed process supervisor (`keeper`) or driver ends its application.
+# Relative frequencies. A killed process supervisor (`shim`) or driver ends its application.
 _WEIGHTS = {
     (GATEWAY, KILL): 4,
     (GATEWAY, STOP): 3,
@@ -25,7 +25,7 @@ _WEIGHTS = {
     (DATABASE, STOP): 2,
     (SUPERVISOR, KILL): 4,
     (SUPERVISOR, STOP): 1,
-    (KEEPER, KILL): 1,
+    (SHIM, KILL): 1,
     (DRIVER, KILL): 1,
     (DRIVER, STOP): 1,
     (EXECUTOR, KILL): 4,

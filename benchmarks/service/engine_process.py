@@ -8,9 +8,9 @@ from pathlib import Path
 from penstock.home import Home
 from penstock.service import server
 from penstock.service.listening import Listening
-from tests.support.fake_engine import PretendingEngine
+from tests.support.fake_engine import FakeEngine
 
 if __name__ == "__main__":
-    server.Engine = PretendingEngine  # type: ignore[misc]
+    server.Engine = FakeEngine  # type: ignore[misc]
     port, spark_ui_port = int(sys.argv[2]), int(sys.argv[3])
     server.serve(Home(Path(sys.argv[1])), Listening(port=port), log_level="warning", spark_ui_port=spark_ui_port)

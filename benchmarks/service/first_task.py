@@ -18,7 +18,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks.service.reporting import progress, spread, told
+from benchmarks.service.reporting import progress, report_result, spread
 from benchmarks.service.served import Service, environment
 from penstock.engine.engine import Engine
 from penstock.home import Home
@@ -84,4 +84,4 @@ if __name__ == "__main__":
     options.add_argument("--rounds", type=int, default=7)
     given = options.parse_args()
     place = Home(given.home.absolute())
-    raise SystemExit(told(place, "first_task", run(place, given.rounds)))
+    raise SystemExit(report_result(place, "first_task", run(place, given.rounds)))

@@ -15,7 +15,7 @@ from penstock.clusters.backend import MAX_READ_BYTES, Handle
 from penstock.home import Home
 from penstock.service import server
 from penstock.service.listening import Listening
-from tests.support.fake_engine import PretendedBackend, PretendingEngine
+from tests.support.fake_engine import FakeBackend, FakeEngine
 
 BYTES_PER_SECOND = int(os.environ.get("LOG_BYTES_PER_SECOND", "50000"))
 SECONDS = float(os.environ.get("LOG_SECONDS", "20"))
@@ -30,7 +30,7 @@ def content(start: int, end: int) -> bytes:
     return (_LINE * lines)[start - first * len(_LINE) :][: end - start]
 
 
-class Writing(PretendedBackend):
+class Writing(FakeBackend):
     def read(self, handle: Handle, name: str, start: int, *, at_most: int = MAX_READ_BYTES) -> bytes:
         try:
             age = time.time() - self._directory(handle).stat().st_mtime
@@ -39,7 +39,7 @@ class Writing(PretendedBackend):
         return content(start, max(start, min(int(age * BYTES_PER_SECOND), start + at_most, LENGTH)))
 
 
-class Followed(PretendingEngine):
+class Followed(FakeEngine):
     def __init__(self, home: Home) -> None:
         super().__init__(home, Writing(home, seconds=SECONDS))
 

@@ -17,7 +17,7 @@ from typing import Any
 import httpx
 
 from benchmarks.service.followed_process import BYTES_PER_SECOND, LENGTH, SECONDS, Followed, content
-from benchmarks.service.reporting import progress, told
+from benchmarks.service.reporting import progress, report_result
 from benchmarks.service.served import Service
 from penstock.client.connection import connect
 from penstock.home import Home
@@ -40,7 +40,7 @@ def main() -> int:
     os.environ["PENSTOCK_HOME"] = str(home.root)
     with Service(home, instead="benchmarks.service.followed_process") as service:
         result = _measured(home, service.url, service.pid, chosen.clients, chosen.slow)
-    return told(home, "followers", result)
+    return report_result(home, "followers", result)
 
 
 def _measured(home: Home, address: str, pid: int, clients: int, slow: int) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from benchmarks.service.reporting import told
+from benchmarks.service.reporting import report_result
 from penstock.home import Home
 
 
@@ -19,4 +19,4 @@ def measured(load: str, about: str | None, run: Callable[[Home, int], Mapping[st
     given = options.parse_args()
     home = Home(given.home.absolute())
     home.create()
-    return told(home, load, run(home, given.applications))
+    return report_result(home, load, run(home, given.applications))

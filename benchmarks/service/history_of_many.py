@@ -78,7 +78,7 @@ def shown(home: Home, history: HistoryServers, lake: str, count: int) -> Iterato
     that pages take (one application, fifty, all of them, Spark's own page of the list); then its peak memory in MiB.
     """
     began = time.perf_counter()
-    host, port = history.look(lake)
+    host, port = history.address(lake)
     yield "listening", time.perf_counter() - began
     address = f"http://{host}:{port}/api/v1/applications"
     listed, first = 0, False
@@ -89,7 +89,7 @@ def shown(home: Home, history: HistoryServers, lake: str, count: int) -> Iterato
         time.sleep(_LOOK_SECONDS if first else 0.2)
         listed = len(httpx.get(address, timeout=120).json())
         progress(f"{listed} of {count} are listed")
-        history.look(lake)
+        history.address(lake)
         if listed and not first:
             first = True
             yield "first listed", time.perf_counter() - began

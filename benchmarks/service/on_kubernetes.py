@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.service.first_task import PROGRAM, started, summary
-from benchmarks.service.reporting import progress, spread, told
+from benchmarks.service.reporting import progress, report_result, spread
 from benchmarks.service.served import Service, environment, token_of_its_own
 from penstock import Client
 from penstock.clusters.choice import VARIABLE
@@ -209,4 +209,4 @@ if __name__ == "__main__":
     asked = options.parse_args()
     asked.cluster = asked.cluster.absolute()
     place = Home(asked.home.absolute())
-    raise SystemExit(told(place, "on_kubernetes", run(place, asked)))
+    raise SystemExit(report_result(place, "on_kubernetes", run(place, asked)))

@@ -39,7 +39,7 @@ import httpx
 from benchmarks.service import outcomes
 from benchmarks.service.outcomes import Outcome, ProgramRun, StateAt
 from benchmarks.service.queue_under_kill import quantile
-from benchmarks.service.reporting import progress, spread, told
+from benchmarks.service.reporting import progress, report_result, spread
 from benchmarks.service.served import Killer, Service, token_of_its_own
 from benchmarks.service.submitting import Submitters
 from penstock import Client
@@ -401,7 +401,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as java, quick_java.used(quick_java.make_home(Path(java))):
         place = on_kubernetes(home, given, chance) if given.cluster else on_this_machine(home, chance)
         with place as victims:
-            return told(home, "outcomes_under_kill", run(home, given, victims))
+            return report_result(home, "outcomes_under_kill", run(home, given, victims))
 
 
 if __name__ == "__main__":

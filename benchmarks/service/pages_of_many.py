@@ -22,7 +22,7 @@ from penstock.engine.engine import Engine
 from penstock.engine.repository.listing import SORTS, Interval, Page, Query
 from penstock.home import Home
 from penstock.model import State
-from tests.support.fake_engine import PretendingEngine, specification
+from tests.support.fake_engine import FakeEngine, specification
 
 _MOST_MS = 100.0
 _COPIES = sa.text(
@@ -83,7 +83,7 @@ def walk(engine: Engine, query: Query, *, pages: int) -> tuple[list[float], int]
 
 
 def run(home: Home, count: int) -> Mapping[str, Any]:
-    engine = PretendingEngine(home)
+    engine = FakeEngine(home)
     fill(engine, home, count)
     progress(f"{count} applications are recorded")
     lists: dict[str, Any] = {}

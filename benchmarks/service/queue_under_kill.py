@@ -19,14 +19,14 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from benchmarks.service.reporting import missed, progress, spread, told
+from benchmarks.service.reporting import missed, progress, report_result, spread
 from benchmarks.service.served import Killer, Service, token_of_its_own
 from benchmarks.service.submitting import Submitters
 from penstock.engine.engine import Engine
 from penstock.engine.policy.fairness import Instance, Quota
 from penstock.home import Home
 from penstock.model import Application, State
-from tests.support.fake_engine import PretendingEngine, launches
+from tests.support.fake_engine import FakeEngine, launches
 
 _AT_ONCE = 4
 _STEP = 100
@@ -90,7 +90,7 @@ def rates(ended: Sequence[float], began: float) -> list[float]:
 
 def run(home: Home, *, submissions: int, kills: int, seconds: tuple[float, float]) -> Mapping[str, Any]:
     home.create()
-    engine = PretendingEngine(home)
+    engine = FakeEngine(home)
     instance = engine.queues.put(Instance("one-slot", quota=Quota(running=1))).name
     bodies = [{"application": "s3a://lake/a.py", "name": f"load-{n}", "instance": instance} for n in range(submissions)]
     with Service(home, instead="benchmarks.service.engine_process") as service:
@@ -133,7 +133,9 @@ def main() -> int:
     given = options.parse_args()
     home = Home(given.home.absolute())
     seconds = tuple(given.seconds_between_kills)
-    return told(home, "queue_under_kill", run(home, submissions=given.submissions, kills=given.kills, seconds=seconds))
+    return report_result(
+        home, "queue_under_kill", run(home, submissions=given.submissions, kills=given.kills, seconds=seconds)
+    )
 
 
 if __name__ == "__main__":

@@ -36,7 +36,7 @@ def missed(result: Mapping[str, Any], *, least: Mapping[str, float], most: Mappi
     return below + above
 
 
-def told(home: Home, load: str, result: Mapping[str, Any]) -> int:
+def report_result(home: Home, load: str, result: Mapping[str, Any]) -> int:
     """Print the result, write it to HOME/LOAD.json, and return the exit code.
 
     The exit code is 1 where a claim is `broken`, 2 where only a target was `missed`.

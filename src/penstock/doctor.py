@@ -231,7 +231,7 @@ class Examination:
 
     def _database_answers(self) -> Verdict:
         status = self._database.status()
-        if status.state == "up" and self._database.shares_its_login:
+        if status.state == "up" and self._database.shares_login:
             return Verdict(Outcome.LIMITED, SHARED_LOGIN, f"no service can start; {OWN_LOGIN_FIX}")
         if status.state == "up":
             return Verdict(Outcome.OK, status.address, "records and tables are stored there")
@@ -247,7 +247,7 @@ class Examination:
             return
         records = _row("records", lambda: records_row(self._version, HEAD))
         yield records
-        if records.judgement.outcome is Outcome.FAILED or self._version != HEAD:
+        if records.verdict.outcome is Outcome.FAILED or self._version != HEAD:
             # Opening them would create or migrate them.
             yield from (Row(name, skipped("the records have another version")) for name in names[1:])
             return

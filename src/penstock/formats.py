@@ -35,14 +35,14 @@ class Entry:
     key: str
     """The path of keys to it, with dots; empty for the file's whole content."""
 
-    def wrong(self, what: str, *, fix: str = "") -> NoReturn:
+    def fail(self, what: str, *, fix: str = "") -> NoReturn:
         """Raise an `InvalidInput` that names this position."""
         where = f"{self.source}, line {self.line}"
         raise InvalidInput(f"{where}: {self.key or 'the file'} {what}", fix=fix)
 
     def mapping(self) -> Mapping[str, Entry]:
         if not isinstance(self.value, dict):
-            self.wrong("is not a mapping of names to values", fix="write `name: value`, one a line, indented alike")
+            self.fail("is not a mapping of names to values", fix="write `name: value`, one a line, indented alike")
         return self.value
 
     def items(self) -> Iterator[tuple[str, Entry]]:
@@ -51,16 +51,16 @@ class Entry:
     def unknown(self, name: str, known: Collection[str]) -> NoReturn:
         """Raise an `InvalidInput` for an unknown name, which suggests the closest `known` one."""
         near = get_close_matches(name, known, n=1)
-        self.wrong("is not known", fix=f"did you mean {near[0]}?" if near else f"it can be {', '.join(known)}")
+        self.fail("is not known", fix=f"did you mean {near[0]}?" if near else f"it can be {', '.join(known)}")
 
-    def whole(self, *, at_least: int) -> int:
+    def integer(self, *, at_least: int) -> int:
         if isinstance(self.value, bool) or not isinstance(self.value, int) or self.value < at_least:
-            self.wrong(f"is not a whole number of at least {at_least} but {self.value!r}")
+            self.fail(f"is not a whole number of at least {at_least} but {self.value!r}")
         return self.value
 
     def one_of(self, known: Collection[str]) -> str:
         if self.value not in known:
-            self.wrong(f"cannot be {self.value!r}", fix=f"choose one of {', '.join(known)}")
+            self.fail(f"cannot be {self.value!r}", fix=f"choose one of {', '.join(known)}")
         return str(self.value)
 
     def plain(self) -> Any:
@@ -133,7 +133,7 @@ def _entry(loader: yaml.SafeLoader, node: yaml.Node, source: str, key: str, line
             name, at = str(name_node.value), name_node.start_mark.line + 1
             inner = _entry(loader, value_node, source, f"{key}.{name}" if key else name, at)
             if name in found:
-                inner.wrong(f"is already on line {found[name].line}")
+                inner.fail(f"is already on line {found[name].line}")
             found[name] = inner
         return Entry(found, source, line, key)
     if isinstance(node, yaml.SequenceNode):
@@ -145,7 +145,7 @@ def _entry(loader: yaml.SafeLoader, node: yaml.Node, source: str, key: str, line
     try:
         return Entry(loader.construct_object(node), source, line, key)
     except ValueError as error:  # a date such as 2026-13-45
-        Entry(None, source, line, key).wrong(f"is not a valid value: {error}")
+        Entry(None, source, line, key).fail(f"is not a valid value: {error}")
 
 
 def configuration_xml(settings: Mapping[str, str]) -> str:

@@ -181,7 +181,7 @@ class ApplicationSpec:
             "environment": dict(self.environment),
         }
 
-    def asked_json(self) -> dict[str, Any]:
+    def submitted_json(self) -> dict[str, Any]:
         """As `to_json`, without the overheads, which a submission's check computes; the form of earlier releases."""
         size = asdict(self.size)
         del size["driver_overhead"], size["executor_overhead"]
@@ -189,7 +189,7 @@ class ApplicationSpec:
 
     def fingerprint(self) -> str:
         """A hash that is equal for equal submissions."""
-        return hashlib.sha256(json.dumps(self.asked_json(), sort_keys=True).encode()).hexdigest()
+        return hashlib.sha256(json.dumps(self.submitted_json(), sort_keys=True).encode()).hexdigest()
 
     @staticmethod
     def from_json(value: Mapping[str, Any]) -> ApplicationSpec:
@@ -345,11 +345,11 @@ class ResourceLimit:
     """
 
     name: str
-    most: float
-    asked: Callable[[ClusterSize], float]
+    maximum: float
+    demand: Callable[[ClusterSize], float]
     fix: str
     """The remedy where the limit is too small."""
-    shown: Callable[[float], str] = "{:g}".format
+    format: Callable[[float], str] = "{:g}".format
     """Formats an amount for people."""
 
 

@@ -175,7 +175,7 @@ def _section(
         elif field.name == "title":
             given[field.name] = prefix.rpartition(".")[2]
         else:
-            last.wrong(f"lacks {key}", fix="a medium of your own needs all prices that the packaged ones have")
+            last.fail(f"lacks {key}", fix="a medium of your own needs all prices that the packaged ones have")
     return kind(**given)
 
 
@@ -184,30 +184,30 @@ def _price(entry: Entry, name: str) -> Source:
     if isinstance(entry.value, dict):
         unknown = entry.value.keys() - {"value", "source"}
         if unknown:
-            entry.value[min(unknown)].wrong(
+            entry.value[min(unknown)].fail(
                 "is not known", fix=f"write {name}: {{value: 1.5, source: where it is from}}"
             )
         if "value" not in entry.value:
-            entry.wrong("has no value", fix=f"write {name}: {{value: 1.5, source: where it is from}}")
+            entry.fail("has no value", fix=f"write {name}: {{value: 1.5, source: where it is from}}")
         number = entry.value["value"]
         source = _text(entry.value["source"]) if "source" in entry.value else entry.source
     value = number.value
     if isinstance(value, bool) or not isinstance(value, (int, float)):
-        number.wrong(f"is not a number but {value!r}", fix=f"write {name}: 1.5")
+        number.fail(f"is not a number but {value!r}", fix=f"write {name}: 1.5")
     if not 0 <= value < float("inf"):  # also excludes NaN
-        number.wrong(f"is {value}, but a price must be finite and not negative")
+        number.fail(f"is {value}, but a price must be finite and not negative")
     if name in _ABOVE_ZERO and value == 0:
-        number.wrong("must be above 0")
+        number.fail("must be above 0")
     if name in _SHARES and value > 1:
-        number.wrong(f"is {value}, but a share is at most 1")
+        number.fail(f"is {value}, but a share is at most 1")
     if name == "pue" and value < 1:
-        number.wrong(f"is {value}, but a site never draws less than its machines")
+        number.fail(f"is {value}, but a site never draws less than its machines")
     return Source(float(value), source)
 
 
 def _text(entry: Entry) -> str:
     if entry.value is None or isinstance(entry.value, (dict, list)):
-        entry.wrong("is not text")
+        entry.fail("is not text")
     return str(entry.value)
 
 
@@ -234,7 +234,7 @@ class Pricing:
         self._reading = threading.Lock()
         self._prices: Prices | None = None
 
-    def of_attempt(self, application: Application, until: datetime) -> Cost | None:
+    def attempt_cost(self, application: Application, until: datetime) -> Cost | None:
         """The cost of the application's present cluster until `until`; None where it holds none.
 
         It is also None where the prices cannot be read, since a mistake in a price file must not fail an application.
@@ -247,11 +247,11 @@ class Pricing:
             return None
         return cluster_cost(application.spec.size, until - application.admitted_at, prices)
 
-    def so_far(self, application: Application, until: datetime) -> Cost | None:
+    def accrued_cost(self, application: Application, until: datetime) -> Cost | None:
         """The cost of all its attempts, including the present one."""
         if application.state.final:
             return application.cost
-        running, before = self.of_attempt(application, until), application.cost
+        running, before = self.attempt_cost(application, until), application.cost
         if running is None or before is None:
             return running or before
         return Cost(before.amount + running.amount, running.currency)

@@ -126,7 +126,7 @@ def die_with_parent(parent: int) -> None:
         os._exit(1)
 
 
-def yield_to_others() -> None:
+def lower_priority() -> None:
     """Give this process and its later children the lowest priority for processor and disk.
 
     They are the first that the kernel ends when memory runs out. A priority that the system refuses to change stays.
@@ -274,7 +274,7 @@ class IdleDeadline:
         self._clock = clock or time.monotonic
         self._done, self._since = core_seconds(), self._clock()
 
-    def over(self) -> bool:
+    def expired(self) -> bool:
         done = self._core_seconds()
         if done - self._done >= self._least:
             self._done, self._since = done, self._clock()

@@ -141,15 +141,15 @@ class Failures(Generic[Work]):
         self._counts.clear()
 
 
-def as_problem(error: BaseException, doing: str, transient: Kinds = ()) -> PenstockError:
+def as_problem(error: BaseException, activity: str, transient: Kinds = ()) -> PenstockError:
     """The error for the user.
 
-    That is `error` itself if it is a `PenstockError`, else one that names what Penstock was `doing` (“start the
+    That is `error` itself if it is a `PenstockError`, else one that names the failed `activity` (“start the
     cluster”). It omits the text of an unexpected exception, which may contain a secret.
     """
     if isinstance(error, PenstockError):
         return error
-    problem = f"Penstock could not {doing}"
+    problem = f"Penstock could not {activity}"
     if isinstance(error, OSError):
         why = error.strerror or type(error).__name__
         named = f": {error.filename}" if isinstance(error.filename, str) else ""
@@ -221,7 +221,7 @@ class Restarts:
         """
         return any(not one.seen_alive and at - one.at < _SUPERVISOR_STARTS_SECONDS for one in self._starts.values())
 
-    def hopeless(self, application_id: str) -> bool:
+    def exhausted(self, application_id: str) -> bool:
         return application_id in self._starts and self._starts[application_id].number >= _MOST_RESTARTS
 
     def _due_at(self, application_id: str) -> float:

@@ -42,7 +42,7 @@ class IoMetrics:
         return self._through_cache or self.count("bytes_received")
 
     @property
-    def spared(self) -> int:
+    def cached_bytes(self) -> int:
         """Bytes returned to readers that did not have to be fetched for them.
 
         The source of the bytes alone would make a cold run look warm, since a page that was just fetched is read from
@@ -54,7 +54,7 @@ class IoMetrics:
     @property
     def hit_rate(self) -> float | None:
         """The share of spared bytes in those returned to readers; None where none went through the cache."""
-        return self.spared / self._through_cache if self._through_cache else None
+        return self.cached_bytes / self._through_cache if self._through_cache else None
 
     @property
     def _through_cache(self) -> int:

@@ -15,7 +15,7 @@ from tests.support.console.walking import ALL, SHOWN, goes, shows
 ROWS = "[...document.querySelectorAll('.applications tbody tr .name > a')].map((link) => link.textContent)"
 
 
-def test_a_token_is_asked_for_and_a_wrong_one_is_told(browser: Browser, service: FakeService) -> None:
+def test_sign_in_asks_for_a_token_and_reports_a_wrong_one(browser: Browser, service: FakeService) -> None:
     page = browser.open(service.url)
     page.until("document.activeElement?.name === 'token'")
     page.write("penstock_1_wrong")
@@ -39,11 +39,11 @@ def test_the_list_follows_what_happens(page: Page, service: FakeService) -> None
     assert page.evaluate(state) == "starting"
     service.change(ALL["sessionize-clicks"], state="running")
     page.until(f"{state} === 'running'")
-    service.tell("progress", {"id": ALL["sessionize-clicks"], **world.progress(150)})
+    service.send_event("progress", {"id": ALL["sessionize-clicks"], **world.progress(150)})
     shows(page, "151 of 204 tasks")
     made = world.application(77, "brand-new", "accepted", age=0)
     service.applications[made["id"]] = made
-    service.tell("application", made)
+    service.send_event("application", made)
     page.until(f"{ROWS}[0] === 'brand-new'")
 
 
@@ -196,7 +196,7 @@ def test_a_file_whose_name_has_a_space_is_brought_to_the_lake(page: Page, servic
     assert (method, path.rpartition("/")[2]) == ("PUT", "my_j_b.py")
 
 
-def test_what_was_fetched_a_moment_before_is_not_told_as_from_the_cache(page: Page) -> None:
+def test_a_recent_fetch_is_not_counted_as_a_cache_hit(page: Page) -> None:
     goes(page, f"application/{ALL['churn-model']}")
     shows(page, "66 % of 21 GiB")
 

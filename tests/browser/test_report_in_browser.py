@@ -117,7 +117,7 @@ def test_a_page_draws_all_its_plots_and_asks_for_nothing_but_itself(light: Page,
     assert colours(light) == ("rgb(255, 255, 255)", "rgb(20, 32, 43)")
 
 
-def test_every_plot_is_told_in_words_to_those_who_cannot_see_it(light: Page) -> None:
+def test_every_plot_has_a_text_alternative(light: Page) -> None:
     light.call("Accessibility.enable")
     nodes = light.call("Accessibility.getFullAXTree")["nodes"]
     labels = [node["name"]["value"] for node in nodes if node.get("role", {}).get("value") in ("img", "image")]

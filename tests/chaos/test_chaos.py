@@ -45,7 +45,7 @@ def played(here: environment.Environment, directory: Path) -> list[Result]:
     results: list[Result] = []
     for seed in SEEDS:
         (directory / seed).mkdir()
-        results += runner.rounds(here, directory / seed, seed=seed, jobs=10_000, minutes=4, only=1)
+        results += runner.iterations(here, directory / seed, seed=seed, jobs=10_000, minutes=4, only=1)
         if succeeded(results, "write done") >= WRITES and succeeded(results, "read done") >= READS:
             break
     return results

@@ -140,7 +140,7 @@ def test_an_application_s_login_does_not_open_the_engine_s_records(database: Dat
     application = database.url(METASTORE)
     assert application.password not in repr(database.url(RECORDS))
     with pytest.raises(psycopg.OperationalError, match="permission denied"):
-        psycopg.connect(application.at(RECORDS).libpq(), password=application.password)
+        psycopg.connect(application.with_database(RECORDS).libpq(), password=application.password)
 
 
 def test_the_passwords_are_in_no_argument_list_and_no_log(home: Home, new_database: Database) -> None:
@@ -362,7 +362,7 @@ def test_a_server_of_the_user_s_own_is_used_and_never_stopped(
     assert named.status().state == "up"
 
 
-def test_a_login_that_may_not_make_databases_is_told_what_the_administrator_types(
+def test_a_login_without_the_right_to_create_databases_gets_the_administrators_commands(
     home: Home, database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     database.up()
@@ -390,7 +390,7 @@ def test_applications_have_a_login_of_their_own_on_such_a_server_that_cannot_rea
     assert (applications.user, applications.password) == ("the lake's", "their own")
     with psycopg.connect(applications.libpq(), password=applications.password) as connection:
         connection.execute("CREATE TABLE theirs (id int)")
-    records = applications.at(RECORDS)
+    records = applications.with_database(RECORDS)
     with pytest.raises(psycopg.OperationalError, match="permission denied for database"):
         psycopg.connect(records.libpq(), password=records.password)
 

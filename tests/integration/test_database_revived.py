@@ -17,7 +17,7 @@ from penstock.engine.repository.applications import CONNECTION_LOST
 from penstock.home import Home
 from penstock.model import State
 from tests.support.database_template import DatabaseTemplate
-from tests.support.fake_engine import PretendingEngine, specification
+from tests.support.fake_engine import FakeEngine, specification
 from tests.support.waiting import within
 
 
@@ -30,9 +30,9 @@ def home(tmp_path: Path, database_template: DatabaseTemplate) -> Iterator[Home]:
 
 
 @pytest.fixture
-def engine(home: Home) -> Iterator[PretendingEngine]:
+def engine(home: Home) -> Iterator[FakeEngine]:
     """An engine with a dispatcher."""
-    engine, stop = PretendingEngine(home), threading.Event()
+    engine, stop = FakeEngine(home), threading.Event()
     thread = threading.Thread(target=Dispatcher(engine).run, args=[stop])
     thread.start()
     yield engine
@@ -40,7 +40,7 @@ def engine(home: Home) -> Iterator[PretendingEngine]:
     thread.join()
 
 
-def finished(engine: PretendingEngine, application_id: str) -> bool:
+def finished(engine: FakeEngine, application_id: str) -> bool:
     """Return whether the application finished and its supervisor's thread has no work left."""
     try:
         application = engine.get(application_id)
@@ -50,7 +50,7 @@ def finished(engine: PretendingEngine, application_id: str) -> bool:
 
 
 def test_a_database_that_was_killed_is_started_again_and_one_that_was_stopped_is_not(
-    home: Home, engine: PretendingEngine, monkeypatch: pytest.MonkeyPatch
+    home: Home, engine: FakeEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(dispatcher, "_PAUSE_SECONDS", 0.05)
     first = engine.enqueue(specification(home, 1)).id
@@ -63,13 +63,13 @@ def test_a_database_that_was_killed_is_started_again_and_one_that_was_stopped_is
     within(lambda: finished(engine, second))
 
     looks: list[bool] = []
-    revive = engine.database.revive
+    restart_if_dead = engine.database.restart_if_dead
 
     def noted() -> bool:
-        looks.append(revive())
+        looks.append(restart_if_dead())
         return looks[-1]
 
-    monkeypatch.setattr(engine.database, "revive", noted)
+    monkeypatch.setattr(engine.database, "restart_if_dead", noted)
     Database(home).down()
     within(lambda: len(looks) >= 3)
     assert not any(looks)

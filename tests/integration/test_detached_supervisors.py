@@ -68,7 +68,7 @@ def test_each_application_has_a_process_of_its_own(records_home: Home, superviso
     until(lambda: ready(records_home) == [forking])
 
 
-def test_nobody_is_without_an_attendant_where_what_forks_them_was_killed(
+def test_every_application_gets_a_supervisor_after_the_prefork_server_was_killed(
     records_home: Home, supervisors: DetachedSupervisors
 ) -> None:
     (killed,) = ready(records_home)

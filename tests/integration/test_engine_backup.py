@@ -19,10 +19,10 @@ from penstock.engine.repository.audit import Audit
 from penstock.errors import Conflict, InvalidInput
 from penstock.home import Home
 from penstock.model import State
-from tests.support.fake_engine import PretendingEngine, specification
+from tests.support.fake_engine import FakeEngine, specification
 
 
-class Elsewhere(PretendingEngine):
+class Elsewhere(FakeEngine):
     """An engine with its own database on the shared server."""
 
     def __init__(self, home: Home, server: Home) -> None:

@@ -30,7 +30,7 @@ from penstock.engine.repository.listing import Interval, Query
 from penstock.errors import Conflict, InvalidInput, NotFound, QuotaExceeded
 from penstock.home import Home
 from penstock.model import Application, Capacity, State, promised
-from tests.support.fake_engine import SIZE, PretendedBackend, PretendingEngine, launches, specification
+from tests.support.fake_engine import SIZE, FakeBackend, FakeEngine, launches, specification
 
 
 @pytest.fixture
@@ -48,12 +48,12 @@ def home(records_home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 
 
 @pytest.fixture
-def engine(home: Home) -> PretendingEngine:
-    return PretendingEngine(home)
+def engine(home: Home) -> FakeEngine:
+    return FakeEngine(home)
 
 
 @contextmanager
-def dispatched_by(*engines: PretendingEngine) -> Iterator[None]:
+def dispatched_by(*engines: FakeEngine) -> Iterator[None]:
     stop = threading.Event()
     threads = [threading.Thread(target=Dispatcher(engine).run, args=[stop]) for engine in engines]
     for thread in threads:
@@ -66,7 +66,7 @@ def dispatched_by(*engines: PretendingEngine) -> Iterator[None]:
             thread.join()
 
 
-def ended(engine: PretendingEngine, application: Application) -> Application:
+def ended(engine: FakeEngine, application: Application) -> Application:
     deadline = time.monotonic() + 30
     while not (found := engine.get(application.id)).state.final or found.cluster is not None:
         assert time.monotonic() < deadline, found
@@ -74,9 +74,9 @@ def ended(engine: PretendingEngine, application: Application) -> Application:
     return found
 
 
-def test_two_engines_on_one_database_launch_every_application_once(home: Home, engine: PretendingEngine) -> None:
+def test_two_engines_on_one_database_launch_every_application_once(home: Home, engine: FakeEngine) -> None:
     submitted = [engine.enqueue(specification(home, number)) for number in range(12)]
-    with dispatched_by(engine, PretendingEngine(home)):
+    with dispatched_by(engine, FakeEngine(home)):
         assert {ended(engine, one).state for one in submitted} == {State.FINISHED}
     assert sorted(launches(home)) == sorted(one.id for one in submitted)
 
@@ -86,14 +86,14 @@ def test_none_is_lost_or_doubled_or_overtaken_while_the_engine_is_killed(home: H
     assert (result["broken"], result["kills"]) == ([], 2)
 
 
-def test_the_overhead_that_a_user_asks_for_is_what_the_queue_promises(home: Home, engine: PretendingEngine) -> None:
+def test_the_overhead_that_a_user_asks_for_is_what_the_queue_promises(home: Home, engine: FakeEngine) -> None:
     asked = specification(home, 1, settings={"spark.executor.memoryOverhead": "2g"})
     recorded = engine.get(engine.enqueue(asked).id).spec
     assert recorded.size.executor_bytes == SIZE.executor.memory_bytes + (2 << 30)
     assert recorded.size.driver_overhead == SIZE.driver_overhead
 
 
-def test_what_waits_for_a_dispatcher_is_left_to_it_and_needs_no_process(home: Home, engine: PretendingEngine) -> None:
+def test_what_waits_for_a_dispatcher_is_left_to_it_and_needs_no_process(home: Home, engine: FakeEngine) -> None:
     application = engine.enqueue(specification(home, 1))
     assert list(engine.applications.unsupervised()) == []
     assert engine.request_stop(application.id).state is State.STOPPED
@@ -102,7 +102,7 @@ def test_what_waits_for_a_dispatcher_is_left_to_it_and_needs_no_process(home: Ho
 
 def test_the_queue_tells_who_is_next_and_why_the_others_wait(home: Home) -> None:
     promise = promised(SIZE)
-    engine = PretendingEngine(home, PretendedBackend(home, capacity=Capacity(1, promise.memory_bytes), seconds=60))
+    engine = FakeEngine(home, FakeBackend(home, capacity=Capacity(1, promise.memory_bytes), seconds=60))
     with dispatched_by(engine):
         first = engine.enqueue(specification(home, 1))
         deadline = time.monotonic() + 10
@@ -125,8 +125,8 @@ def test_the_queue_tells_who_is_next_and_why_the_others_wait(home: Home) -> None
 def test_a_cluster_larger_than_todays_nodes_waits_for_more_and_holds_up_nobody(home: Home) -> None:
     promise = promised(SIZE)
     today = Capacity(promise.cores, promise.memory_bytes, elastic=True)
-    backend = PretendedBackend(home, capacity=today)
-    engine = PretendingEngine(home, backend)
+    backend = FakeBackend(home, capacity=today)
+    engine = FakeEngine(home, backend)
     larger = replace(SIZE, executors=40)
     waiting = [engine.enqueue(replace(specification(home, number), size=larger)) for number in (1, 2)]
     small = engine.enqueue(specification(home, 3))
@@ -148,7 +148,7 @@ def test_a_cluster_larger_than_todays_nodes_waits_for_more_and_holds_up_nobody(h
         assert [ended(engine, one).state for one in waiting] == [State.FINISHED, State.FINISHED]
 
 
-class Lossy(PretendedBackend):
+class Lossy(FakeBackend):
     """A backend that loses the first cluster of every application."""
 
     def __init__(self, home: Home) -> None:
@@ -167,7 +167,7 @@ class Lossy(PretendedBackend):
 
 def test_an_attempt_that_was_lost_is_followed_by_another(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lifecycle, "_FIRST", timedelta(seconds=0.1))
-    engine = PretendingEngine(home, Lossy(home))
+    engine = FakeEngine(home, Lossy(home))
     application = engine.enqueue(specification(home, 1, retries=1))
     without = engine.enqueue(specification(home, 2))
     with dispatched_by(engine):
@@ -178,7 +178,7 @@ def test_an_attempt_that_was_lost_is_followed_by_another(home: Home, monkeypatch
     assert launches(home).count(application.id) == 2
 
 
-def test_a_full_queue_refuses_and_many_at_once_do_not_slip_through(home: Home, engine: PretendingEngine) -> None:
+def test_a_full_queue_refuses_and_many_at_once_do_not_slip_through(home: Home, engine: FakeEngine) -> None:
     engine.queues.put(Instance("small", quota=Quota(waiting=3)))
 
     def submit(number: int) -> bool:
@@ -192,7 +192,7 @@ def test_a_full_queue_refuses_and_many_at_once_do_not_slip_through(home: Home, e
         assert sum(pool.map(submit, range(12))) == 3
 
 
-def test_a_cluster_larger_than_its_instance_may_be_is_refused_at_once(home: Home, engine: PretendingEngine) -> None:
+def test_a_cluster_larger_than_its_instance_may_be_is_refused_at_once(home: Home, engine: FakeEngine) -> None:
     engine.queues.put(Instance("tiny", quota=Quota(cores=1)))
     with pytest.raises(QuotaExceeded, match="exceeds the quota of the instance"):
         engine.enqueue(specification(home, 1, instance="tiny"))
@@ -200,7 +200,7 @@ def test_a_cluster_larger_than_its_instance_may_be_is_refused_at_once(home: Home
         engine.enqueue(specification(home, 1, instance="nowhere"))
 
 
-def test_a_key_is_one_application_of_its_instance_and_no_other(home: Home, engine: PretendingEngine) -> None:
+def test_a_key_is_one_application_of_its_instance_and_no_other(home: Home, engine: FakeEngine) -> None:
     engine.queues.put(Instance("other"))
     asked = specification(home, 1, idempotency_key="k")
     first = engine.enqueue(asked)
@@ -211,7 +211,7 @@ def test_a_key_is_one_application_of_its_instance_and_no_other(home: Home, engin
     assert engine.enqueue(specification(home, 1, idempotency_key="k", instance="other")).id != first.id
 
 
-def test_an_instance_goes_when_nothing_of_it_runs_and_the_default_stays(home: Home, engine: PretendingEngine) -> None:
+def test_an_instance_goes_when_nothing_of_it_runs_and_the_default_stays(home: Home, engine: FakeEngine) -> None:
     made = engine.queues.put(Instance("made", 2.0, Quota(running=1), {"defaults": {"a": 1}}))
     assert engine.queues.instance("made") == made
     changed = engine.queues.put(Instance("made", 3.0))
@@ -228,7 +228,7 @@ def test_an_instance_goes_when_nothing_of_it_runs_and_the_default_stays(home: Ho
     assert [instance.name for instance in engine.queues.instances()] == ["default"]
 
 
-def test_of_changes_to_one_instance_at_once_none_is_lost(engine: PretendingEngine) -> None:
+def test_of_changes_to_one_instance_at_once_none_is_lost(engine: FakeEngine) -> None:
     def one_more(found: Instance) -> Instance:
         return replace(found, attributes={"count": found.attributes.get("count", 0) + 1})
 
@@ -240,7 +240,7 @@ def test_of_changes_to_one_instance_at_once_none_is_lost(engine: PretendingEngin
 
 
 @pytest.mark.parametrize("sort", ["submitted_at", "-submitted_at", "name", "-name", "ended_at", "-started_at"])
-def test_pages_there_and_back_hold_everything_once(home: Home, engine: PretendingEngine, sort: str) -> None:
+def test_pages_there_and_back_hold_everything_once(home: Home, engine: FakeEngine, sort: str) -> None:
     for number in range(7):
         application = engine.enqueue(replace(specification(home, number), name=f"{number % 3}"))
         if number % 2:
@@ -261,7 +261,7 @@ def test_pages_there_and_back_hold_everything_once(home: Home, engine: Pretendin
     assert backwards[::-1] == forwards
 
 
-def test_what_is_submitted_meanwhile_moves_nobody_to_another_page(home: Home, engine: PretendingEngine) -> None:
+def test_what_is_submitted_meanwhile_moves_nobody_to_another_page(home: Home, engine: FakeEngine) -> None:
     before = [engine.enqueue(specification(home, number)).id for number in range(4)]
     first = engine.applications.page(Query(limit=2))
     engine.enqueue(specification(home, 9))
@@ -269,7 +269,7 @@ def test_what_is_submitted_meanwhile_moves_nobody_to_another_page(home: Home, en
     assert [one.id for one in (*first.items, *second.items)] == before[::-1]
 
 
-def test_filters_go_together(home: Home, engine: PretendingEngine) -> None:
+def test_filters_go_together(home: Home, engine: FakeEngine) -> None:
     engine.queues.put(Instance("b"))
     began = now()
     for number, (instance, tags) in enumerate([("default", ("x", "y")), ("b", ("x",)), ("b", ("x", "y"))]):
@@ -288,7 +288,7 @@ def test_filters_go_together(home: Home, engine: PretendingEngine) -> None:
         engine.applications.page(Query(page="nonsense"))
 
 
-def test_the_audit_can_only_be_added_to(records_home: Home, engine: PretendingEngine) -> None:
+def test_the_audit_can_only_be_added_to(records_home: Home, engine: FakeEngine) -> None:
     submitted = Audit(now(), "token:a", "application.submit", subject="app-1", detail={"name": "x"})
     engine.audit.add([submitted, replace(submitted, actor="token:b", action="application.stop", outcome="refused")])
     page = engine.audit.page(limit=1)
@@ -299,8 +299,8 @@ def test_the_audit_can_only_be_added_to(records_home: Home, engine: PretendingEn
             connection.execute(sa.text(statement))
 
 
-def test_every_change_of_state_is_to_be_told_once_for_each_webhook(home: Home) -> None:
-    engine = PretendingEngine(home, PretendedBackend(home, seconds=0.5))
+def test_every_change_of_state_is_queued_once_for_each_webhook(home: Home) -> None:
+    engine = FakeEngine(home, FakeBackend(home, seconds=0.5))
     urls = ("https://a.example/", "https://b.example/")
     application = engine.enqueue(specification(home, 1, webhooks=urls))
     with dispatched_by(engine):
@@ -311,7 +311,7 @@ def test_every_change_of_state_is_to_be_told_once_for_each_webhook(home: Home) -
     assert all(one["tries"] == 0 and one["due_at"] for one in outgoing)
 
 
-def test_a_change_is_heard_of(home: Home, engine: PretendingEngine) -> None:
+def test_a_change_is_heard_of(home: Home, engine: FakeEngine) -> None:
     with engine.applications.changes() as changes:
         assert changes.wait(0.01) == set()
         application = engine.enqueue(specification(home, 1))
@@ -319,7 +319,7 @@ def test_a_change_is_heard_of(home: Home, engine: PretendingEngine) -> None:
 
 
 def test_instances_and_the_queue_at_the_command_line(
-    home: Home, engine: PretendingEngine, monkeypatch: pytest.MonkeyPatch
+    home: Home, engine: FakeEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PENSTOCK_HOME", str(home.root))
 
@@ -332,7 +332,7 @@ def test_instances_and_the_queue_at_the_command_line(
     assert engine.queues.instance("team-a") == Instance("team-a", 2.0, Quota(memory_bytes=4 << 30, running=1))
     first, second = (engine.enqueue(specification(home, number, instance="team-a")) for number in (1, 2))
     assert "0 of 1" in said("instance", "list")
-    with dispatched_by(PretendingEngine(home, PretendedBackend(home, seconds=60))):
+    with dispatched_by(FakeEngine(home, FakeBackend(home, seconds=60))):
         deadline = time.monotonic() + 10
         while engine.get(second.id).state is not State.WAITING:
             assert time.monotonic() < deadline

@@ -89,7 +89,7 @@ def test_a_promise_holds_until_the_cluster_is_released(records: ApplicationRepos
         lifecycle.Admitted(now(), HANDLE),
         lifecycle.DriverEnded(now(), 0),
         lifecycle.Stopped(now(), 0),
-        lifecycle.Kept(now(), {}),
+        lifecycle.ArtifactsCollected(now(), {}),
         lifecycle.Released(now()),
     ):
         records.apply(first.id, event)

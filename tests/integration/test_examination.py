@@ -51,9 +51,9 @@ def looked(home: Home, url: str = NOBODY) -> dict[str, Row]:
 def test_a_home_that_is_not_there_yet_is_no_fault_and_is_not_made(tmp_path: Path) -> None:
     home = Home(tmp_path / "none")
     rows = looked(home)
-    assert rows["database"].judgement.outcome is Outcome.OK
-    assert rows["service"].judgement.outcome is Outcome.SKIPPED
-    assert rows["tokens"].judgement.outcome is Outcome.SKIPPED
+    assert rows["database"].verdict.outcome is Outcome.OK
+    assert rows["service"].verdict.outcome is Outcome.SKIPPED
+    assert rows["tokens"].verdict.outcome is Outcome.SKIPPED
     assert not home.root.exists()
 
 
@@ -64,9 +64,9 @@ def test_credentials_others_can_read_and_a_lake_that_does_not_answer_are_rows(tm
     (home.lake / "credentials").chmod(0o644)
     home.root.chmod(0o700)
     rows = looked(home)
-    assert rows["secrets"].judgement.outcome is Outcome.FAILED
-    assert "chmod" in rows["secrets"].judgement.consequence
-    assert rows["lake far"].judgement.outcome is Outcome.FAILED
+    assert rows["secrets"].verdict.outcome is Outcome.FAILED
+    assert "chmod" in rows["secrets"].verdict.consequence
+    assert rows["lake far"].verdict.outcome is Outcome.FAILED
 
 
 @pytest.mark.parametrize(
@@ -82,7 +82,7 @@ def test_a_service_says_itself_what_is_wrong(
     tmp_path: Path, status: int, body: bytes, outcome: Outcome, expected: str
 ) -> None:
     with answering(status, body) as url:
-        found = looked(Home(tmp_path), url)["service"].judgement
+        found = looked(Home(tmp_path), url)["service"].verdict
     assert found.outcome is outcome
     assert expected in found.consequence
 
@@ -100,9 +100,9 @@ def test_the_command_prints_rows_as_json_and_exits_by_them(
 
 def test_a_mistake_in_prices_limits_and_one_in_networks_stops(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     home = Home(tmp_path)
-    assert {looked(home)[name].judgement.outcome for name in ("prices", "webhooks")} == {Outcome.OK}
+    assert {looked(home)[name].verdict.outcome for name in ("prices", "webhooks")} == {Outcome.OK}
     (tmp_path / "prices.yaml").write_text("currency: [", encoding="utf-8")
     monkeypatch.setenv("PENSTOCK_WEBHOOK_NETWORKS", "10.0.0.0/99")
     rows = looked(home)
-    assert rows["prices"].judgement.outcome is Outcome.LIMITED
-    assert rows["webhooks"].judgement.outcome is Outcome.FAILED
+    assert rows["prices"].verdict.outcome is Outcome.LIMITED
+    assert rows["webhooks"].verdict.outcome is Outcome.FAILED

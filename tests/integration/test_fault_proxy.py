@@ -281,7 +281,7 @@ def test_a_gateway_that_was_killed_comes_back_where_it_was(gateway: Gateway, sto
     assert ask(gateway, "GET", "known").read() == CONTENT
 
 
-def test_a_gateway_ends_with_whoever_started_it(store: Store, tmp_path: Path) -> None:
+def test_a_gateway_ends_with_its_parent(store: Store, tmp_path: Path) -> None:
     command = [sys.executable, "-m", "benchmarks.chaos.proxy", "--upstream", f"127.0.0.1:{store.server_port}"]
     process = subprocess.Popen(
         [*command, "--record", str(tmp_path / "r")], cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True

@@ -141,7 +141,7 @@ def test_a_place_that_cannot_be_written_is_no_fault_of_the_lake(tmp_path: Path) 
         store.download("a", tmp_path / "missing" / "a")
 
 
-def test_what_could_not_be_written_whole_is_removed_and_told() -> None:
+def test_a_partial_write_is_removed_and_reported() -> None:
     refusal = {"RemoteException": {"exception": "IOException", "message": "no DataNode"}}
     refusing = answering(CREATE=(403, refusal), DELETE=(200, {"boolean": True}))
     with refusing as (store, asked), pytest.raises(LakeError, match="refused a request"):
@@ -165,7 +165,7 @@ def test_directories_go_with_the_last_of_their_files_and_no_farther_than_that() 
     assert [one.partition("v1")[2] for one in asked] == ["/a/b/c/1", "/a/b/c/2", "/a/b/c", "/a/b", "/a"]
 
 
-def test_a_refusal_is_told_in_the_namenodes_words_without_its_trace() -> None:
+def test_a_refusal_quotes_the_namenode_without_its_stack_trace() -> None:
     refusal = {"RemoteException": {"exception": "SafeModeException", "message": "in safe mode\n\tat java.lang"}}
     with answering(DELETE=(403, refusal)) as (store, _), pytest.raises(LakeError) as caught:
         store.delete("a")
@@ -173,7 +173,7 @@ def test_a_refusal_is_told_in_the_namenodes_words_without_its_trace() -> None:
     assert "penstock lake hdfs status" in caught.value.fix
 
 
-def test_nobody_there_is_told_with_how_to_start_it() -> None:
+def test_an_unreachable_namenode_is_reported_with_the_command_that_starts_it() -> None:
     with pytest.raises(LakeError, match="cannot be reached") as caught:
         list(HdfsObjectStore(lake(1)).list(""))
     assert caught.value.fix == "penstock lake hdfs up --name hdfs"

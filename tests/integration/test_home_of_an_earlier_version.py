@@ -23,7 +23,7 @@ from penstock.home import Home, write_atomically
 from penstock.lake.registry import Lakes
 from penstock.model import State
 from tests.support.database_template import DatabaseTemplate
-from tests.support.fake_engine import PretendingEngine
+from tests.support.fake_engine import FakeEngine
 from tests.support.waiting import within
 
 LEFT = Path(__file__).parents[1] / "support" / "home_of_004f090"
@@ -76,7 +76,7 @@ def test_its_applications_queue_token_and_lakes_are_read(home: Home) -> None:
 
 
 def test_what_waited_there_is_run(home: Home) -> None:
-    engine, stop = PretendingEngine(home), threading.Event()
+    engine, stop = FakeEngine(home), threading.Event()
     dispatcher = threading.Thread(target=Dispatcher(engine).run, args=[stop])
     dispatcher.start()
     try:

@@ -73,7 +73,7 @@ def test_a_private_file_is_the_secret_s_or_what_the_driver_published(
 
 
 def test_a_way_is_closed_when_it_is_left(backend: KubernetesBackend, running: Handle) -> None:
-    with backend.reach(running, 4711) as here:
+    with backend.forward_port(running, 4711) as here:
         socket.create_connection(("127.0.0.1", here), timeout=10).close()
     with pytest.raises(OSError):
         socket.create_connection(("127.0.0.1", here), timeout=10).close()

@@ -58,7 +58,7 @@ def driver() -> Iterator[int]:
 
 
 @pytest.fixture
-def keeper(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
+def sidecar(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
     monkeypatch.setattr(layout, "WORK", tmp_path)
     server = serve(Known(), TOKEN, port=0)
     monkeypatch.setattr(layout, "SIDECAR_PORT", server.server_address[1])
@@ -68,7 +68,7 @@ def keeper(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
 
 
 @pytest.fixture
-def client(keeper: int) -> SidecarClient:
+def client(sidecar: int) -> SidecarClient:
     api = Api(Access("http://nowhere.invalid", None, lambda: None, in_cluster=True))
     return SidecarClient(api, "lake", "app-1", lambda: TOKEN)
 
@@ -115,8 +115,8 @@ def test_a_connection_may_stay_open_between_questions(way: Relay) -> None:
 
 
 @pytest.mark.parametrize("token", ["guess", ""])
-def test_there_is_no_way_for_who_does_not_know_the_token(keeper: int, driver: int, token: str) -> None:
-    relay = Relay(lambda: TunnelEndpoint("127.0.0.1", keeper, None, f"/tunnel/{driver}", {layout.TOKEN_HEADER: token}))
+def test_there_is_no_tunnel_without_the_token(sidecar: int, driver: int, token: str) -> None:
+    relay = Relay(lambda: TunnelEndpoint("127.0.0.1", sidecar, None, f"/tunnel/{driver}", {layout.TOKEN_HEADER: token}))
     with pytest.raises((http.client.HTTPException, OSError)):
         ask(relay.port, "GET", "/")
     relay.close()
@@ -155,5 +155,5 @@ def test_before_the_pod_has_an_address_there_is_no_way(client: SidecarClient) ->
     assert client.entrance(None, 4040) is None
 
 
-def test_the_pages_are_where_the_keeper_says(client: SidecarClient) -> None:
+def test_the_sidecar_reports_the_address_of_the_pages(client: SidecarClient) -> None:
     assert client.pages("127.0.0.1") == (4040, "k3y")

@@ -213,7 +213,9 @@ def test_data_beyond_recovery_is_reported_with_the_log_and_left_as_it_is(embedde
     assert not servers_of(embedded)
 
 
-def test_a_full_disk_is_told_before_anything_starts(embedded: EmbeddedLake, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_is_reported_before_anything_starts(
+    embedded: EmbeddedLake, monkeypatch: pytest.MonkeyPatch
+) -> None:
     class Nothing:
         free = 10 << 20
 
@@ -224,7 +226,7 @@ def test_a_full_disk_is_told_before_anything_starts(embedded: EmbeddedLake, monk
     assert not servers_of(embedded)
 
 
-def test_a_state_directory_that_is_a_file_is_told(home: Home) -> None:
+def test_a_state_directory_that_is_a_file_is_an_error(home: Home) -> None:
     home.root.parent.mkdir(exist_ok=True)
     home.root.write_text("")
     with pytest.raises(StateError):

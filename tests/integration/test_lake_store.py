@@ -112,7 +112,7 @@ def nobody_listens() -> Iterator[str]:
         yield f"http://127.0.0.1:{reserved.getsockname()[1]}"
 
 
-def test_wrong_keys_are_told_from_a_missing_bucket_and_from_an_unreachable_store(
+def test_wrong_keys_a_missing_bucket_and_an_unreachable_store_are_distinguished(
     lake: Lake, credentials: Credentials, nobody_listens: str
 ) -> None:
     wrong = {
@@ -132,12 +132,12 @@ def test_wrong_keys_are_told_from_a_missing_bucket_and_from_an_unreachable_store
             assert credentials.secret_key not in str(caught.value)
 
 
-def test_an_unknown_access_key_is_told(lake: Lake) -> None:
+def test_an_unknown_access_key_is_reported(lake: Lake) -> None:
     with pytest.raises(LakeError, match="credentials"):
         list(S3ObjectStore(lake, NOBODY, attempts=1).list(""))
 
 
-def test_a_busy_store_is_tried_again_and_then_told(lake: Lake, misbehaving: str) -> None:
+def test_a_busy_store_is_retried_and_then_reported(lake: Lake, misbehaving: str) -> None:
     with pytest.raises(LakeError, match="overloaded"):
         S3ObjectStore(replace(lake, endpoints=(misbehaving,)), NOBODY, attempts=2).get("k")
 
@@ -148,7 +148,7 @@ def test_with_a_dead_gateway_the_next_one_serves(lake: Lake, credentials: Creden
     assert store.get("k") == b"through the second"
 
 
-def test_a_download_to_where_nothing_can_be_written_is_told(store: S3ObjectStore, tmp_path: Path) -> None:
+def test_a_download_to_an_unwritable_place_is_reported(store: S3ObjectStore, tmp_path: Path) -> None:
     from penstock.errors import MissingRequirement
 
     store.put("k", b"v")
@@ -157,7 +157,7 @@ def test_a_download_to_where_nothing_can_be_written_is_told(store: S3ObjectStore
 
 
 def outcomes(rows: list[Row]) -> dict[str, Outcome]:
-    return {row.feature.partition(" http")[0]: row.judgement.outcome for row in rows}
+    return {row.feature.partition(" http")[0]: row.verdict.outcome for row in rows}
 
 
 def test_the_embedded_lake_has_all_that_penstock_can_use_and_the_check_leaves_nothing(
@@ -199,7 +199,7 @@ def test_of_two_gateways_the_dead_one_is_named_and_the_other_is_measured(
     lake: Lake, credentials: Credentials, nobody_listens: str
 ) -> None:
     rows = LakeCheck(replace(lake, endpoints=(*lake.endpoints, nobody_listens)), credentials).run()
-    failed = [row for row in rows if row.judgement.outcome is Outcome.FAILED]
+    failed = [row for row in rows if row.verdict.outcome is Outcome.FAILED]
     assert [row.feature for row in failed] == [f"reachable {nobody_listens}"]
     assert f"round trip {lake.endpoints[0]}" in [row.feature for row in rows]
 
@@ -216,8 +216,8 @@ def test_a_gateway_of_another_store_fails_the_check(lake: Lake, credentials: Cre
     rows = LakeCheck(replace(lake, endpoints=(*lake.endpoints, stranger)), credentials).run()
     assert not usable(rows)
     [row] = [row for row in rows if row.feature == "one store"]
-    assert row.judgement.outcome is Outcome.FAILED
-    assert stranger in row.judgement.measured
+    assert row.verdict.outcome is Outcome.FAILED
+    assert stranger in row.verdict.measured
 
 
 def test_a_store_that_only_fails_is_reported_row_by_row(lake: Lake, misbehaving: str) -> None:

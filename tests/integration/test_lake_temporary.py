@@ -42,7 +42,7 @@ def test_a_store_that_issues_none_gives_every_application_the_lakes_own(sts: Tin
     assert judged.consequence == "gives every application the lake's own credentials"
 
 
-def test_a_store_that_could_issue_some_is_told_of_with_the_options(sts: TinySts) -> None:
+def test_a_store_that_can_issue_temporary_credentials_is_reported_with_the_options(sts: TinySts) -> None:
     judged = judge_temporary(probed(sts, None))
     assert judged.outcome is Outcome.LIMITED
     assert "--role-arn" in judged.consequence
@@ -60,7 +60,7 @@ def test_issued_ones_list_and_delete(sts: TinySts) -> None:
 
 
 @pytest.mark.parametrize("answer", [(403, "AccessDenied"), (200, "AccessDenied"), (501, "NotImplemented")])
-def test_a_store_that_deletes_many_objects_only_one_by_one_is_told_of(sts: TinySts, answer: tuple[int, str]) -> None:
+def test_a_store_without_bulk_delete_is_reported(sts: TinySts, answer: tuple[int, str]) -> None:
     sts.refuses_deletes = answer
     found = probed(sts, Sts(sts.url, "arn:aws:iam:::role/penstock"))
     assert not found.deletes_many
@@ -71,7 +71,7 @@ def test_a_store_that_deletes_many_objects_only_one_by_one_is_told_of(sts: TinyS
 
 def test_issued_ones_are_said_to_be_for_the_bucket_only_where_they_are() -> None:
     for confined, words in ((True, "limited to this bucket"), (False, "the rights of the lake's user")):
-        judged = judge_temporary(TemporaryCredentials(asked_for=True, issued=True, seconds=900.2, confined=confined))
+        judged = judge_temporary(TemporaryCredentials(configured=True, issued=True, seconds=900.2, confined=confined))
         assert judged.outcome is Outcome.OK
         assert words in judged.consequence
         assert "900 s" in judged.measured

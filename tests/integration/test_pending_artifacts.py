@@ -18,7 +18,7 @@ from penstock.home import Home
 from penstock.lake.model import Lake, ObjectInfo, ObjectStore, artifact_key, artifact_prefix, attempt_prefix
 from penstock.lake.registry import Lakes
 from penstock.model import Application, State
-from tests.support.fake_engine import PretendingEngine, specification
+from tests.support.fake_engine import FakeEngine, specification
 from tests.unit.lab.lab_fakes import MemoryStore
 
 LAKE = Lake("sales", ("http://127.0.0.1:9",), "sales", "environment")
@@ -44,7 +44,7 @@ class Store(MemoryStore):
             raise LakeError("The store does not answer")
 
 
-class Service(PretendingEngine):
+class Service(FakeEngine):
     """A service pod with a new state directory, on a store that may be unavailable."""
 
     def __init__(self, home: Home, store: Store) -> None:
@@ -77,7 +77,7 @@ def left(directory: Path) -> Path:
     return directory
 
 
-def ended(engine: PretendingEngine, directory: Path, *, attempt: int | None = None) -> Application:
+def ended(engine: FakeEngine, directory: Path, *, attempt: int | None = None) -> Application:
     """Return an ended application of the records, after an attempt to upload its logs."""
     application = engine.enqueue(specification(engine.home, 1, lake=LAKE.name))
     engine.request_stop(application.id)
@@ -107,17 +107,17 @@ def test_a_log_survives_the_pod_that_kept_it_and_is_in_the_lake_when_the_store_i
     with pytest.raises(NotFound):
         another.artifacts.load(application.id, "executor-9.log")
     housekeeping = Housekeeping(another, Retention())
-    assert housekeeping.bring_pending() == []
+    assert housekeeping.upload_pending() == []
 
     store.away = False
-    assert housekeeping.bring_pending() == [application.id]
+    assert housekeeping.upload_pending() == [application.id]
     assert store.objects[artifact_key(application.id, "driver.log")] == b"line\n"
     assert len(store.objects[artifact_key(application.id, "events/spark-1")]) == 1280000
     assert another.repositories.pending.sizes(application.id) == {}
     assert another.artifacts.load(application.id, "driver.log") == b"line\n"
     summary = another.get(application.id).summary
     assert summary == {"tasks_done": 3, "artefacts": f"{LAKE.root}/{artifact_prefix(application.id)}"}
-    assert housekeeping.bring_pending() == []
+    assert housekeeping.upload_pending() == []
 
 
 def test_the_database_takes_no_more_than_its_bounds_and_the_rest_stays_in_the_state_directory(
@@ -131,7 +131,7 @@ def test_the_database_takes_no_more_than_its_bounds_and_the_rest_stays_in_the_st
     assert len(engine.artifacts.load(application.id, "events/spark-1")) == 1280000
     assert engine.artifacts.load(application.id, "driver.log") == b"line\n"
     store.away = False
-    Housekeeping(engine, Retention()).bring_pending()
+    Housekeeping(engine, Retention()).upload_pending()
     assert engine.artifacts.load(application.id, "driver.log") == b"line\n"
     assert len(engine.artifacts.load(application.id, "events/spark-1")) == 1280000
     assert set(engine.artifacts.sizes(application.id)) == {"driver.log", "driver.out", "summary.json", "events/spark-1"}
@@ -143,7 +143,7 @@ def test_an_attempt_s_log_goes_where_that_attempt_s_logs_are(home: Home, tmp_pat
     application = ended(engine, left(tmp_path / "left"), attempt=1)
     assert engine.artifacts.load(application.id, "attempts/1/driver.log") == b"line\n"
     store.away = False
-    assert Housekeeping(engine, Retention()).bring_pending() == [application.id]
+    assert Housekeeping(engine, Retention()).upload_pending() == [application.id]
     assert store.objects[artifact_key(application.id, "attempts/1/driver.log")] == b"line\n"
 
 

@@ -24,7 +24,7 @@ from penstock.lake import registry
 from penstock.lake.model import Credentials, Lake
 from penstock.lake.registry import Lakes
 from penstock.lake.settings import CREDENTIALS_FILE
-from tests.support.fake_engine import PretendingEngine, specification
+from tests.support.fake_engine import FakeEngine, specification
 
 SALES = Lake("sales", ("http://127.0.0.1:9",), "sales", "file:sales")
 OWN, KEYS = Credentials("own", "own-secret"), Credentials("submitted", "submitted-s3cret")
@@ -73,7 +73,7 @@ def test_the_database_holds_no_key_that_can_be_read_and_shows_applications_nothi
     assert made.name in rows
     assert not [secret for secret in (KEYS.access_key, KEYS.secret_key, shown) if f"'{secret}'" in rows]
     assert KEYS.secret_key not in rows
-    applications = Database(homes[0]).url(METASTORE).at(RECORDS)
+    applications = Database(homes[0]).url(METASTORE).with_database(RECORDS)
     with pytest.raises(psycopg.OperationalError, match="permission denied"):
         psycopg.connect(applications.libpq(), password=applications.password)
 
@@ -83,7 +83,7 @@ def test_an_ended_lake_s_logs_are_found_in_the_original_from_every_home(
 ) -> None:
     first, second = homes
     made = Lakes(first).add(registry.credential_scoped(SALES, KEYS, "default"), KEYS)
-    engine = PretendingEngine(first)
+    engine = FakeEngine(first)
     application = engine.enqueue(specification(first, 1, lake=made.name))
     # An engine of another home that has never seen the lake also cleans it up, and sees its users.
     keeping = Housekeeping(Engine(second), Retention())
@@ -91,7 +91,7 @@ def test_an_ended_lake_s_logs_are_found_in_the_original_from_every_home(
     engine.request_stop(application.id)
     assert [made.name in keeping.sweep_lakes() for _ in range(2)] == [False, True]
     third = new_home(first.root.parent / "c")
-    assert Lakes(third).kept_in(made.name) == "sales"
+    assert Lakes(third).artifact_lake(made.name) == "sales"
     with pytest.raises(NotFound, match="no longer exists"):
         Lakes(third).get(made.name)
     with shared_records.begin() as connection:
@@ -99,7 +99,7 @@ def test_an_ended_lake_s_logs_are_found_in_the_original_from_every_home(
         assert sealed.scalar_one() is None
         connection.execute(sa.text("DELETE FROM applications WHERE id = :id"), {"id": application.id})
     keeping.sweep_lakes()
-    assert Lakes(third).kept_in(made.name) == made.name
+    assert Lakes(third).artifact_lake(made.name) == made.name
 
 
 def test_a_new_home_signs_webhooks_as_the_last_one_did(homes: tuple[Home, Home]) -> None:
@@ -122,7 +122,7 @@ def test_a_backup_has_secrets_sealed_and_another_key_opens_none(
     first, _ = homes
     made = Lakes(first).add(registry.credential_scoped(SALES, KEYS, "team"), KEYS)
     known = shown_secret(first, "sales")
-    engine = PretendingEngine(first)
+    engine = FakeEngine(first)
     assert backup.write(engine.repositories, tmp_path / "records.zip").sealed == 2
     Lakes(first).remove(made.name)
     restored = backup.read(engine.repositories, tmp_path / "records.zip", replace=True)
@@ -140,7 +140,7 @@ def test_a_backup_has_secrets_sealed_and_another_key_opens_none(
         shown_secret(fourth, "sales")
 
 
-def test_a_database_that_is_away_is_told_and_lakes_of_administrators_are_used_on(
+def test_an_unreachable_database_is_reported_and_administrators_lakes_stay_usable(
     homes: tuple[Home, Home], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(DATABASE_VARIABLE, "postgresql://nobody:x@127.0.0.1:9/")

@@ -80,7 +80,7 @@ def test_half_an_answer_is_asked_for_again(gateway: Gateway, fault: Fault) -> No
     assert store(gateway, fault, 2).get("a") == CONTENT
 
 
-def test_half_answers_without_end_are_told(gateway: Gateway) -> None:
+def test_endlessly_truncated_responses_are_reported(gateway: Gateway) -> None:
     with pytest.raises(LakeError) as raised:
         store(gateway, CutAnswer(), 99).get("a")
     assert "break off" in raised.value.problem
@@ -93,7 +93,7 @@ def test_what_arrived_otherwise_is_sent_again(gateway: Gateway) -> None:
     assert Handler.kept == b"other " + CONTENT
 
 
-def test_what_never_arrives_as_it_was_sent_is_told_and_not_kept(gateway: Gateway) -> None:
+def test_an_upload_that_is_always_damaged_is_reported_and_not_stored(gateway: Gateway) -> None:
     with pytest.raises(LakeError) as raised:
         store(gateway, FlipUpload(), 99).put("a", b"other " + CONTENT)
     assert "BadDigest" in raised.value.why

@@ -40,7 +40,7 @@ from penstock.service.context import Service
 from penstock.service.guards import ConcurrencyLimits
 from penstock.service.spark_ui import SparkCookie, SparkUi
 from tests.support.database_template import DatabaseTemplate
-from tests.support.fake_engine import PretendingEngine, specification
+from tests.support.fake_engine import FakeEngine, specification
 from tests.support.service_process import serving
 from tests.support.waiting import within
 
@@ -152,7 +152,7 @@ def scene(tmp_path_factory: pytest.TempPathFactory, database_template: DatabaseT
     sales = lakes.add(Lake("sales", ("http://127.0.0.1:9",), "sales", ""), Credentials("owner", f"{CANARY}-own"))
     keys = Credentials(f"{CANARY}-access", f"{CANARY}-secret")
     scoped = lakes.add(registry.credential_scoped(sales, keys, VICTIM), keys)
-    engine = PretendingEngine(home)
+    engine = FakeEngine(home)
     for name in (VICTIM, THIEF):
         engine.queues.put(Instance(name, attributes={"note": CANARY} if name == VICTIM else {}))
     records = Database(home).engine()
@@ -199,7 +199,7 @@ def scene(tmp_path_factory: pytest.TempPathFactory, database_template: DatabaseT
         Database(home).down()
 
 
-def _victims_application(engine: PretendingEngine, home: Home, records: sa.Engine, lake: Lake) -> str:
+def _victims_application(engine: FakeEngine, home: Home, records: sa.Engine, lake: Lake) -> str:
     """Make an ended application with everything that a thief could steal."""
     made = engine.enqueue(
         specification(
@@ -233,7 +233,7 @@ def _operations() -> list[tuple[str, str, list[str], bool]]:
     """Return each operation of the OpenAPI document: method, path, its parameters, and whether it takes a body."""
     home = Home(Path("/nowhere"))
     tokens: Any = Mock(TokenStore)
-    described = create_app(Service(home, PretendingEngine(home), tokens)).openapi()["paths"]
+    described = create_app(Service(home, FakeEngine(home), tokens)).openapi()["paths"]
     return [
         (method.upper(), path, re.findall(r"{(\w+)}", path), "requestBody" in operation)
         for path, methods in sorted(described.items())

@@ -115,9 +115,7 @@ class TestKubernetesBackend(ClusterBackendContract):
         # The driver owns its executors: Kubernetes deletes them.
         within(lambda: objects(backend) == set())
 
-    def test_an_image_that_is_not_there_is_told(
-        self, target: Target, launch: Callable[..., Launch], tmp_path: Path
-    ) -> None:
+    def test_a_missing_image_is_reported(self, target: Target, launch: Callable[..., Launch], tmp_path: Path) -> None:
         from dataclasses import replace
 
         wrong = replace(target, image="penstock.invalid/none:1", pull_policy="IfNotPresent")

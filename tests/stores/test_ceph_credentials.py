@@ -112,7 +112,7 @@ def test_an_application_outlives_its_credentials_and_the_engine_that_renewed_the
     assert "other bucket: refused" in engine.artifacts.load(ended.id, "driver.out").decode()
     assert not directory.exists()
     for name in engine.artifacts.sizes(ended.id):
-        shown[f"artefact {name}"] = engine.artifacts.load(ended.id, name)
+        shown[f"artifact {name}"] = engine.artifacts.load(ended.id, name)
     shown.update(records(shared_home))
     shown.update(files_left(shared_home))
     secrets = {"the lake's": own.secret_key, **{f"lease {at}": keys.secret_key for at, keys in enumerate(held)}}
@@ -121,7 +121,7 @@ def test_an_application_outlives_its_credentials_and_the_engine_that_renewed_the
 
 
 def test_the_check_of_such_a_lake_says_what_applications_get(lake: Lake, shared_home: Home) -> None:
-    rows = {row.feature: row.judgement for row in LakeCheck(lake, Lakes(shared_home).credentials_of(lake)).run()}
+    rows = {row.feature: row.verdict for row in LakeCheck(lake, Lakes(shared_home).credentials_of(lake)).run()}
     assert re.match("issued for 1[5-7] s", rows["temporary credentials"].measured)
     assert rows["temporary credentials"].measured.endswith("delete in the bucket, one object at a time")
     assert "limited to this bucket" in rows["temporary credentials"].consequence

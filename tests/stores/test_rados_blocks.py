@@ -29,7 +29,7 @@ MIB = 1 << 20
 
 
 def images(ceph: Ceph) -> list[str]:
-    listed = run(ceph.directory, "rbd", "--conf", "ceph.conf", "list", rbd.POOL, doing="listing devices")
+    listed = run(ceph.directory, "rbd", "--conf", "ceph.conf", "list", rbd.POOL, activity="listing devices")
     return listed.split()
 
 
@@ -54,7 +54,7 @@ def test_a_device_kept_as_the_lake_is_measured_and_removed(ceph: Ceph, lake: str
 def test_the_device_of_a_command_that_was_killed_goes_with_the_next(ceph: Ceph) -> None:
     gone = f"{rbd.POOL}/lab-4194304-00000000"  # no process has an id so large
     with rbd.image(ceph, "ceph", MIB) as image:
-        run(ceph.directory, "rbd", "--conf", "ceph.conf", "create", "--size", "1M", gone, doing="making a device")
+        run(ceph.directory, "rbd", "--conf", "ceph.conf", "create", "--size", "1M", gone, activity="making a device")
     assert len(images(ceph)) == 1
     with rbd.image(ceph, "ceph", MIB) as image:
         assert images(ceph) == [image.name]

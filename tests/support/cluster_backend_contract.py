@@ -105,7 +105,7 @@ class ClusterBackendContract:
         self.pages_open_at_the_first_look_and_for_nobody_without_their_key(backend, handle)
         # The published address reaches the server on the driver's loopback.
         within(lambda: bool(backend.private_file(handle, "port")))
-        with backend.reach(handle, int(backend.private_file(handle, "port") or 0)) as here:
+        with backend.forward_port(handle, int(backend.private_file(handle, "port") or 0)) as here:
             assert httpx.get(f"http://127.0.0.1:{here}/", timeout=60).text == "from the driver"
 
         backend.stop(handle, grace_seconds=5)

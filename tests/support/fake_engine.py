@@ -39,7 +39,7 @@ def launches(home: Home) -> list[str]:
     return log.read_text(encoding="ascii").split() if log.exists() else []
 
 
-class PretendedBackend(ClusterBackend):
+class FakeBackend(ClusterBackend):
     name = "pretended"
 
     def __init__(self, home: Home, *, capacity: Capacity = ROOM, seconds: float = 0.01) -> None:
@@ -119,9 +119,9 @@ class Threads(DetachedSupervisors):
             self._engine.supervise(application_id)
 
 
-class PretendingEngine(Engine):
+class FakeEngine(Engine):
     def __init__(self, home: Home, backend: ClusterBackend | None = None) -> None:
-        super().__init__(home, backend or PretendedBackend(home))
+        super().__init__(home, backend or FakeBackend(home))
         self.supervisors = Threads(self)
 
     def supervisor(self, application_id: str, *, cores_per_core: float = 2.0) -> Supervisor:

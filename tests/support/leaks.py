@@ -34,7 +34,7 @@ _TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 
 
 @dataclass
-class Seen:
+class SeenProcess:
     """A process of the run. `test` is the id of the test during which it started."""
 
     process: ProcessId
@@ -49,7 +49,7 @@ class Watcher:
     marks: tuple[bytes, ...]
     _tests: list[tuple[float, str]] = field(default_factory=lambda: [(0.0, "before the first test")])
     """The start times of the tests, in seconds since the machine's boot, in order."""
-    seen: dict[ProcessId, Seen] = field(default_factory=dict)
+    seen: dict[ProcessId, SeenProcess] = field(default_factory=dict)
     _young: dict[int, tuple[ProcessId, float]] = field(default_factory=dict)
     """Processes by id, with the time until which they are inspected, by the monotonic clock."""
     _settled: set[int] = field(default_factory=set)
@@ -80,7 +80,7 @@ class Watcher:
     def java_machines(self) -> int:
         return sum(one.java for one in self.seen.values())
 
-    def alive(self) -> list[Seen]:
+    def alive(self) -> list[SeenProcess]:
         """Return the run's processes that still live; zombies do not count."""
         return [one for one in self.seen.values() if one.process.alive()]
 
@@ -109,7 +109,7 @@ class Watcher:
             return
         known = self.seen.get(process)
         if known is None and self._ours(pid):
-            known = self.seen[process] = Seen(process, self.test_at(process.started), java=False)
+            known = self.seen[process] = SeenProcess(process, self.test_at(process.started), java=False)
         if known is not None and not known.java:
             known.java = _is_java(pid)
         if now < until and not (known and known.java):

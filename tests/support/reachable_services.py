@@ -11,14 +11,14 @@ from penstock.catalog.database import METASTORE, RECORDS, Database
 from penstock.engine.installation import Installation
 from penstock.home import Home
 from penstock.lake.registry import Lakes
-from tests.support.recording_gateway import PassingGateway
+from tests.support.recording_gateway import RecordingGateway
 
 LAKE = "within-reach"
 
 
-def passed_on(host: str, port: int) -> contextlib.closing[PassingGateway]:
+def passed_on(host: str, port: int) -> contextlib.closing[RecordingGateway]:
     """Forward a port of `host` to that port of 127.0.0.1."""
-    return contextlib.closing(PassingGateway(("127.0.0.1", port), host))
+    return contextlib.closing(RecordingGateway(("127.0.0.1", port), host))
 
 
 @contextlib.contextmanager

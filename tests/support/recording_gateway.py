@@ -15,7 +15,7 @@ def first_endpoint(lake: Lake) -> tuple[str, int]:
     return str(address.hostname), int(address.port or 80)
 
 
-class PassingGateway:
+class RecordingGateway:
     """A listener on a port of `host` that passes every byte on to `upstream`, over plain TCP.
 
     The `Host` header, which an S3 client signs, passes unchanged.
@@ -28,7 +28,7 @@ class PassingGateway:
         self.endpoint = f"http://{host}:{self.port}"
         threading.Thread(target=self._accept, daemon=True).start()
 
-    def heard(self, data: bytes) -> None:
+    def received(self, data: bytes) -> None:
         """Record a piece that a client sent, before it is passed on.
 
         S3A's clients send a request once the previous one is answered, so each request begins with such a piece.
@@ -57,7 +57,7 @@ class PassingGateway:
         with contextlib.suppress(OSError):
             while data := source.recv(1 << 16):
                 if asks:
-                    self.heard(data)
+                    self.received(data)
                 if not self.passes():
                     return
                 target.sendall(data)

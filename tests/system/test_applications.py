@@ -94,7 +94,7 @@ def test_sql_answers_on_its_own_cluster_leaves_no_result_behind_and_keeps_its_st
     assert results() <= before
     assert not list((penstock.home.root / "cache").glob("statements-*"))
     # The newest application identifies it: `penstock sql` gives its application no name.
-    assert sql.kept(Engine(penstock.home), engine.list(limit=1)[0]) == text
+    assert sql.stored_statements(Engine(penstock.home), engine.list(limit=1)[0]) == text
 
 
 def test_a_cluster_larger_than_the_machine_is_refused_with_one_that_fits(

@@ -21,7 +21,7 @@ from penstock.lake.model import Lake
 from penstock.lake.registry import Lakes
 from penstock.lake.s3 import S3ObjectStore, open_store
 from tests.support.command import SMALL, Command, named
-from tests.support.recording_gateway import PassingGateway, first_endpoint
+from tests.support.recording_gateway import RecordingGateway, first_endpoint
 from tests.support.waiting import processes_of, within
 
 DYNAMIC = ["--conf", "spark.sql.sources.partitionOverwriteMode=dynamic"]
@@ -80,7 +80,7 @@ print("RESULT", json.dumps(outcome))
 """
 
 
-class Stalling(PassingGateway):
+class Stalling(RecordingGateway):
     """A gateway that passes everything on until the second request of the awaited kind, then nothing until `resume`."""
 
     def __init__(self, upstream: tuple[str, int]) -> None:
@@ -96,7 +96,7 @@ class Stalling(PassingGateway):
     def resume(self) -> None:
         self.stalled.clear()
 
-    def heard(self, data: bytes) -> None:
+    def received(self, data: bytes) -> None:
         method, parameter = self._kind
         if not (data.startswith(method) and parameter in data.split(b"\r\n", 1)[0]):
             return

@@ -38,7 +38,7 @@ class TestLocalBackend(ClusterBackendContract):
         monkeypatch.setenv("PENSTOCK_MEMORY_DIRECTORY", str(root))
         return root
 
-    def test_killed_processes_are_told_apart_and_what_they_had_in_memory_is_given_back(
+    def test_killed_processes_are_distinguished_and_their_memory_is_freed(
         self, backend: LocalBackend, launch: Callable[..., Launch], memory: Path, bare_home: Home
     ) -> None:
         """A lost executor is replaced; without its process supervisor a cluster is lost, with everything in it."""

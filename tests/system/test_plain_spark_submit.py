@@ -23,7 +23,7 @@ from penstock.lake.model import Lake
 from penstock.lake.registry import EMBEDDED, Lakes
 from penstock.lake.s3 import open_store, s3_client
 from penstock.runtime.jvm import find_java, penstock_jars, spark_jars
-from tests.support.recording_gateway import PassingGateway, first_endpoint
+from tests.support.recording_gateway import RecordingGateway, first_endpoint
 
 GUIDE = Path(__file__).parents[2] / "docs" / "guide" / "filesystem.md"
 
@@ -59,7 +59,7 @@ class Request:
     """Whether the request asks the store to copy an object, which is how S3A renames."""
 
 
-class Recorder(PassingGateway):
+class Recorder(RecordingGateway):
     """A gateway that passes everything on, and records the head of each request."""
 
     _HEAD = re.compile(rb"(GET|HEAD|PUT|POST|DELETE) (\S+) HTTP/1\.1\r\n")
@@ -68,7 +68,7 @@ class Recorder(PassingGateway):
         self.requests: list[Request] = []
         super().__init__(upstream)
 
-    def heard(self, data: bytes) -> None:
+    def received(self, data: bytes) -> None:
         if head := self._HEAD.match(data):
             copies = b"x-amz-copy-source" in data.lower()
             self.requests.append(Request(head[1].decode(), head[2].decode(), copies))

@@ -46,10 +46,10 @@ def test_no_secret_is_shown_recorded_or_left_behind(shared_home: Home, tmp_path:
     within(lambda: named(engine, "secretive")[0].state.final)
     shown["standard output"], shown["standard error"] = out.encode(), err.encode()
     for name in engine.artifacts.sizes(application.id):
-        shown[f"artefact {name}"] = engine.artifacts.load(application.id, name)
+        shown[f"artifact {name}"] = engine.artifacts.load(application.id, name)
     shown.update(records(shared_home))
     shown.update(files_left(shared_home))
-    assert any(name.startswith("artefact events/") for name in shown)
+    assert any(name.startswith("artifact events/") for name in shown)
     assert b"spark.master" in b"".join(shown.values())
     found = [(name, kind) for name, text in shown.items() for kind, secret in secrets.items() if secret in text]
     assert found == []

@@ -150,7 +150,7 @@ def test_a_dropped_index_is_gone(queried: Answers) -> None:
     assert queried.results[dropped + 1]["rows"] == []
 
 
-def test_a_mistake_is_told_by_its_cause_and_without_a_trace(laid_out: Answers) -> None:
+def test_a_mistake_is_reported_with_its_cause_and_without_a_stack_trace(laid_out: Answers) -> None:
     assert "cannot be found" in laid_out.errors
     assert "\tat " not in laid_out.errors and "Exception" not in laid_out.errors
 
@@ -183,7 +183,7 @@ def test_a_table_is_laid_out_anew_in_place_and_answers_as_before(shared_home: Ho
     assert [column["name"] for column in table["columns"] if column["analyzed"]] == ["day"]
 
 
-def test_no_table_is_told_by_its_cause(queried: Answers) -> None:
+def test_a_missing_table_is_reported_with_its_cause(queried: Answers) -> None:
     assert "`layout`.`nowhere`" in queried.errors and "cannot be found" in queried.errors
     assert "\tat " not in queried.errors
 

@@ -134,7 +134,7 @@ def test_a_session_nobody_uses_ends_by_itself_and_has_done_well(served: Served) 
 def test_a_history_server_nobody_looks_at_ends_by_itself(served: Served) -> None:
     history = HistoryServers(Engine(served.home), idle_seconds=2)
     history.stop()  # a history server that another test started waits longer
-    host, port = history.look(served_lake(served), timeout_seconds=120)
+    host, port = history.address(served_lake(served), timeout_seconds=120)
     assert httpx.get(f"http://{host}:{port}/api/v1/applications").status_code == 200
     deadline = time.monotonic() + 30
     while history.status().ended_at is None:

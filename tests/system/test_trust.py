@@ -61,7 +61,7 @@ def test_what_is_no_certificate_is_refused(java: Java, content: str | None, tmp_
         jvm.trust_options(java, file, cache=tmp_path)
 
 
-def test_a_java_without_its_own_authorities_is_told(authority: Path, tmp_path: Path) -> None:
+def test_a_java_without_its_own_authorities_is_an_error(authority: Path, tmp_path: Path) -> None:
     broken = Java(tmp_path / "no-java", "17")
     with pytest.raises(MissingRequirement) as caught:
         jvm.trust_options(broken, authority, cache=tmp_path)

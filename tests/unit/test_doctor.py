@@ -21,7 +21,7 @@ def token(name: str, expires_in: timedelta | None = None, scope: Scope = Scope.R
     return Token(name, name, {"*": scope}, "", NOW, NOW + expires_in if expires_in else None)
 
 
-def test_an_error_is_told_as_a_command_would_tell_it() -> None:
+def test_an_error_is_shown_as_a_command_shows_it() -> None:
     found = doctor.failed(MissingRequirement("Java is not installed", why="Spark runs on it", fix="install it"))
     assert found == Verdict(Outcome.FAILED, "Java is not installed: Spark runs on it", "install it")
 
@@ -40,7 +40,7 @@ def test_a_cluster_that_waits_for_its_first_node_is_no_failure() -> None:
 @pytest.mark.parametrize(
     ("free", "outcome"), [(GIB, Outcome.FAILED), (5 * GIB, Outcome.LIMITED), (50 * GIB, Outcome.OK)]
 )
-def test_little_room_on_disk_is_told_before_a_shuffle_finds_out(free: int, outcome: Outcome) -> None:
+def test_a_nearly_full_disk_is_reported(free: int, outcome: Outcome) -> None:
     assert doctor.disk(free, Path("/home")).outcome is outcome
 
 

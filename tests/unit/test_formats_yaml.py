@@ -25,7 +25,7 @@ def test_everything_knows_its_line_and_its_key() -> None:
     second = root.mapping()["arms"].value[1].mapping()["size"]
     assert (second.value, second.line, second.key) == ("2g", 4, "arms[1].size")
     with pytest.raises(InvalidInput, match=r"lab.yaml, line 4: arms\[1\].size is too large") as raised:
-        second.wrong("is too large", fix="use 1g")
+        second.fail("is too large", fix="use 1g")
     assert raised.value.fix == "use 1g"
 
 

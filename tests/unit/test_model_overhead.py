@@ -93,7 +93,7 @@ def test_sizes_of_earlier_and_of_later_releases_are_read() -> None:
 def test_what_an_application_asks_for_is_written_as_by_earlier_releases() -> None:
     """A client may be newer than its service, and the submission of an idempotency key older than both."""
     spec = ApplicationSpec("s3a://lake/a.py", SIZE, "a")
-    assert set(spec.asked_json()["size"]) == {"driver", "executor", "executors", "scratch_memory_bytes"}
+    assert set(spec.submitted_json()["size"]) == {"driver", "executor", "executors", "scratch_memory_bytes"}
     known = replace(spec, size=checked({"spark.executor.memoryOverhead": "2g"}, python=True))
     assert known.fingerprint() == spec.fingerprint()
 

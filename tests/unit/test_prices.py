@@ -32,27 +32,27 @@ def test_a_cluster_costs_its_promise_by_the_hour(pricing: Pricing) -> None:
 
 def test_a_running_application_costs_more_by_the_minute_and_an_ended_one_does_not(pricing: Pricing) -> None:
     running = application(State.RUNNING, admitted_at=START, cost=Cost(1.0, "EUR"))
-    sooner, later = pricing.so_far(running, after(60)), pricing.so_far(running, after(120))
+    sooner, later = pricing.accrued_cost(running, after(60)), pricing.accrued_cost(running, after(120))
     assert sooner is not None
     assert later is not None
     assert later.amount - 1 == pytest.approx(2 * (sooner.amount - 1))
     ended = application(State.FINISHED, admitted_at=START, cost=Cost(2.0, "EUR"))
-    assert pricing.so_far(ended, after(10**6)) == Cost(2.0, "EUR")
+    assert pricing.accrued_cost(ended, after(10**6)) == Cost(2.0, "EUR")
 
 
 def test_what_never_had_a_cluster_costs_nothing(pricing: Pricing) -> None:
-    assert pricing.so_far(application(State.WAITING), after(60)) is None
-    assert pricing.of_attempt(application(State.WAITING), after(60)) is None
+    assert pricing.accrued_cost(application(State.WAITING), after(60)) is None
+    assert pricing.attempt_cost(application(State.WAITING), after(60)) is None
 
 
 def test_a_clock_that_went_back_earns_nothing(pricing: Pricing) -> None:
-    cost = pricing.of_attempt(application(State.RUNNING, admitted_at=after(60)), START)
+    cost = pricing.attempt_cost(application(State.RUNNING, admitted_at=after(60)), START)
     assert cost == Cost(0.0, "EUR")
 
 
-def test_a_mistake_in_the_price_list_fails_no_application_and_is_told_who_asks(tmp_path: Path) -> None:
+def test_a_mistake_in_the_price_file_fails_no_application_and_is_reported_on_request(tmp_path: Path) -> None:
     (tmp_path / OWN_PRICES).write_text("compute: {price_per_core: much}\n")
     pricing = Pricing(Home(tmp_path))
-    assert pricing.of_attempt(application(State.RUNNING, admitted_at=START), after(60)) is None
+    assert pricing.attempt_cost(application(State.RUNNING, admitted_at=START), after(60)) is None
     with pytest.raises(InvalidInput, match=OWN_PRICES):
         pricing.prices()

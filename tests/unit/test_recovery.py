@@ -118,28 +118,28 @@ def test_a_supervisor_that_never_gets_so_far_is_started_ever_more_seldom_until_t
     assert pauses[:6] == [30, 30, 30, 30, 60, 120]
     assert pauses == sorted(pauses)
     assert max(pauses) == 600
-    assert restarts.hopeless("app-1")
+    assert restarts.exhausted("app-1")
 
 
 def test_a_supervisor_that_was_killed_is_followed_by_another_at_once() -> None:
     started, restarts = restarted_at(lives=20, until=60)
     assert started[:3] == [0, 20, 40]
-    assert not restarts.hopeless("app-1")
+    assert not restarts.exhausted("app-1")
 
 
 def test_one_that_dies_in_its_first_seconds_again_and_again_is_no_better_than_one_that_never_lived() -> None:
     started, restarts = restarted_at(lives=10, until=7200)
     assert len(started) < 30
-    assert restarts.hopeless("app-1")
+    assert restarts.exhausted("app-1")
 
 
 def test_ten_minutes_of_a_living_supervisor_clear_the_count() -> None:
     started, restarts = restarted_at(lives=700, until=36_000)
     assert len(started) > 40
-    assert not restarts.hopeless("app-1")
+    assert not restarts.exhausted("app-1")
 
 
-def test_a_thread_goes_on_whatever_its_work_raises_and_ends_when_it_is_told_to(
+def test_a_thread_survives_errors_of_its_work_and_ends_on_request(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     stop, raised, pauses = threading.Event(), 0, []

@@ -31,7 +31,7 @@ def test_a_summary_of_an_older_release_has_requests_and_no_hit_rate() -> None:
 
 def test_bytes_that_had_to_be_fetched_are_no_hits_wherever_they_were_read_from() -> None:
     cold = _use(bytes_from_memory=900, bytes_from_store=100, bytes_fetched=1000)
-    assert cold.hit_rate == 0 and cold.spared == 0 and cold.read == 1000
+    assert cold.hit_rate == 0 and cold.cached_bytes == 0 and cold.read == 1000
     assert _use(bytes_from_memory=600, bytes_from_disk=200, bytes_from_store=200).hit_rate == 0.8
 
 

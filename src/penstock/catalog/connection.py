@@ -135,7 +135,7 @@ class DatabaseUrl:
             options=options,
         )
 
-    def at(self, dbname: str) -> DatabaseUrl:
+    def with_database(self, dbname: str) -> DatabaseUrl:
         return replace(self, dbname=dbname)
 
     def jdbc(self, **more: str) -> str:

@@ -70,7 +70,7 @@ class Database:
         return self._external is None
 
     @property
-    def shares_its_login(self) -> bool:
+    def shares_login(self) -> bool:
         """Return whether applications use the login of the engine's records, which contain the service's tokens."""
         if self._external is None or self._catalog is None:
             return False
@@ -83,12 +83,12 @@ class Database:
 
         No service may start then. Raises the errors of `up`.
         """
-        if self.shares_its_login:
+        if self.shares_login:
             raise InvalidInput("The service does not start with this database", why=SHARED_LOGIN, fix=OWN_LOGIN_FIX)
         if self._external is None or self._catalog is None:
             return
         self.ensure()
-        with _connect(self._external.at(RECORDS)) as connection:
+        with _connect(self._external.with_database(RECORDS)) as connection:
             # Also true for superusers. A role of another server does not exist here.
             query = "SELECT pg_has_role(rolname, current_user, 'MEMBER') FROM pg_roles WHERE rolname = %s"
             found = connection.execute(query, (self._catalog.user,)).fetchone()
@@ -108,7 +108,7 @@ class Database:
         """
         if self._external:
             _create_external(self._external, self._catalog or self._external)
-            return self._external.at(RECORDS)
+            return self._external.with_database(RECORDS)
         if not self._embedded_answers():
             try:
                 with self._turn():
@@ -126,7 +126,7 @@ class Database:
             self._ready = True
         return self._url(RECORDS)
 
-    def revive(self) -> bool:
+    def restart_if_dead(self) -> bool:
         """Restart the embedded server if it died; return whether it had.
 
         Raises the errors of `up`.
@@ -200,7 +200,7 @@ class Database:
 
     def _url(self, dbname: str) -> DatabaseUrl:
         if self._external and self._catalog:
-            return (self._catalog if dbname == METASTORE else self._external).at(dbname)
+            return (self._catalog if dbname == METASTORE else self._external).with_database(dbname)
         server = self._existing_server()
         password = server.password or ""
         if dbname == METASTORE:
@@ -261,8 +261,8 @@ def _create(connection: Connection, dbname: str, *, owner: str | None = None) ->
 def _create_external(url: DatabaseUrl, catalog: DatabaseUrl) -> None:
     """Create the databases on an external server. `catalog` is the login of the metastore, or equals `url`."""
     try:
-        _connect(url.at(RECORDS)).close()
-        _connect(catalog.at(METASTORE)).close()
+        _connect(url.with_database(RECORDS)).close()
+        _connect(catalog.with_database(METASTORE)).close()
     except psycopg.OperationalError:
         pass
     else:
@@ -271,7 +271,7 @@ def _create_external(url: DatabaseUrl, catalog: DatabaseUrl) -> None:
         with _connect(url) as connection:
             _create(connection, METASTORE, owner=catalog.user)
             _create(connection, RECORDS)
-        _connect(catalog.at(METASTORE)).close()
+        _connect(catalog.with_database(METASTORE)).close()
     except psycopg.errors.InsufficientPrivilege as error:
         raise CatalogError(
             f"The databases cannot be created on {url}",

@@ -36,9 +36,9 @@ _KEY_FIX = (
 
 @dataclass(frozen=True)
 class Secret:
-    """A secret with public metadata, `about`. `content` is None where the secret was forgotten."""
+    """A secret with public `metadata`. `content` is None where the secret was forgotten."""
 
-    about: Mapping[str, Any]
+    metadata: Mapping[str, Any]
     content: Mapping[str, Any] | None
 
 
@@ -52,17 +52,17 @@ class SecretStore(Protocol):
     def get(self, name: str) -> Secret | None:
         """Return the secret; None where there is none. Raises `StateError` where no key opens it."""
 
-    def put(self, name: str, about: Mapping[str, Any], content: Mapping[str, Any]) -> None:
+    def put(self, name: str, metadata: Mapping[str, Any], content: Mapping[str, Any]) -> None:
         """Store the secret; replace one of the same name."""
 
-    def put_first(self, name: str, content: Mapping[str, Any]) -> Mapping[str, Any]:
+    def put_if_absent(self, name: str, content: Mapping[str, Any]) -> Mapping[str, Any]:
         """Store the content unless there is a secret of that name; return the stored one.
 
         Raises the errors of `get`.
         """
 
     def forget(self, name: str) -> None:
-        """Remove the content; `about` stays."""
+        """Remove the content; the metadata stays."""
 
     def remove(self, *names: str) -> None: ...
 
@@ -140,16 +140,16 @@ class DatabaseSecrets:
         about, sealed = rows[0]
         return Secret(about, None if sealed is None else self._sealer.open(name, sealed))
 
-    def put(self, name: str, about: Mapping[str, Any], content: Mapping[str, Any]) -> None:
+    def put(self, name: str, metadata: Mapping[str, Any], content: Mapping[str, Any]) -> None:
         self._query(
             "INSERT INTO secrets (name, about, sealed) VALUES (%s, %s, %s) ON CONFLICT (name) "
             "DO UPDATE SET about = excluded.about, sealed = excluded.sealed",
             name,
-            json.dumps(about),
+            json.dumps(metadata),
             self._sealer.seal(name, content),
         )
 
-    def put_first(self, name: str, content: Mapping[str, Any]) -> Mapping[str, Any]:
+    def put_if_absent(self, name: str, content: Mapping[str, Any]) -> Mapping[str, Any]:
         sealed = self._sealer.seal(name, content)
         self._query(
             "INSERT INTO secrets (name, about, sealed) VALUES (%s, '{}', %s) ON CONFLICT DO NOTHING", name, sealed

@@ -1,5 +1,6 @@
 """The `penstock` command.
 
-`main` loads a command's module on first use; `options`, `output`, `foreground` and `target` are shared. `lake` and
-`lab` are packages, since they have many commands.
+`main` loads a command's module on first use. Shared are `options` (a cluster's size, such as `--executors`, becomes a
+`model.ClusterSize` there), `output`, `foreground` and `target`. `lake` and `lab` are packages, since they have many
+commands.
 """

@@ -96,12 +96,12 @@ def submit_and_follow(engine: Target, spec: ApplicationSpec, *, detach: bool, as
         typer.echo(json.dumps(submitted.to_json()) if as_json else submitted.id)
         return
     out = sys.stderr.buffer if as_json else sys.stdout.buffer
-    ended = foreground.drive(
+    ended = foreground.follow(
         engine, submitted, display(quiet=as_json), Output(engine.artifacts.read, out=out, err=sys.stderr.buffer)
     )
     if as_json:
         typer.echo(json.dumps(ended.to_json()))
-    raise SystemExit(foreground.conclude(ended, quiet=as_json))
+    raise SystemExit(foreground.report_result(ended, quiet=as_json))
 
 
 Id = Annotated[str, typer.Argument(metavar="ID", help="Application id, a unique prefix of it, or “last”.")]
@@ -301,7 +301,7 @@ def _effort(summary: Any) -> Iterable[tuple[str, str]]:
     if summary.get("peak_rss_bytes") is not None and summary.get("cpu_seconds") is not None:
         yield "memory, CPU", f"{size(summary['peak_rss_bytes'])} at most, {duration(summary['cpu_seconds'])}"
     if "artefacts" in summary:
-        yield "artefacts", summary["artefacts"]
+        yield "artifacts", summary["artefacts"]
 
 
 def _scratch(summary: Any) -> str:

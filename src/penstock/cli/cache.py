@@ -112,7 +112,7 @@ def warm(
     if as_json:
         typer.echo(json.dumps(progress))
         return
-    spared = IoMetrics({}, 0, {}, progress["lake"]).spared
+    spared = IoMetrics({}, 0, {}, progress["lake"]).cached_bytes
     typer.echo(f"{_in_words(progress)}, of which {size(spared)} were cached already")
 
 

@@ -89,7 +89,7 @@ def use(
     if not unchecked:
         found = _findings(file)
         _print(found)
-        if not all(one.good for one in found):
+        if not all(one.ok for one in found):
             typer.echo("The cluster file was not activated: correct the failed rows, or use --unchecked", err=True)
             raise typer.Exit(1)
     home.create()
@@ -134,11 +134,11 @@ def check(as_json: options.Json = False) -> None:
         )
     found = _findings(file)
     if as_json:
-        said = [{"about": one.about, "said": one.said, "fix": one.fix, "good": one.good} for one in found]
+        said = [{"about": one.subject, "said": one.text, "fix": one.fix, "good": one.ok} for one in found]
         typer.echo(json.dumps(said, indent=2))
     else:
         _print(found)
-    raise typer.Exit(0 if all(one.good for one in found) else 1)
+    raise typer.Exit(0 if all(one.ok for one in found) else 1)
 
 
 def _findings(file: Path) -> list[Finding]:
@@ -156,7 +156,7 @@ def _findings(file: Path) -> list[Finding]:
 
 def _print(found: list[Finding]) -> None:
     for one in found:
-        typer.echo(f"  {'✓' if one.good else '✗'} {one.about:<16} {one.said}")
+        typer.echo(f"  {'✓' if one.ok else '✗'} {one.subject:<16} {one.text}")
         for line in one.fix.splitlines():
             typer.echo(f"    {'fix':<16} {line}")
 
@@ -339,7 +339,7 @@ def _as_json(setting: ResolvedSetting) -> dict[str, Any]:
         "reason": setting.origin.reason,
         "source": setting.origin.source,
         "origins": [asdict(origin) for origin in setting.origins],
-        "overrode": [asdict(origin) for origin in setting.overrode],
+        "overridden": [asdict(origin) for origin in setting.overridden],
     }
 
 
@@ -357,8 +357,8 @@ def _print_profile(name: str, size: ClusterSize, resolved: Resolved) -> None:
     for setting in resolved:
         console.print(Text.assemble((setting.key, "bold"), " = ", (setting.value, "green")))
         # A value that is a list has a reason for each part.
-        for origin in setting.origins if not setting.overrode else (setting.origin,):
+        for origin in setting.origins if not setting.overridden else (setting.origin,):
             console.print(Text(f"    {origin.layer}: {origin.reason}"))
             console.print(Text(f"    source: {origin.source}", style="dim"))
-        for gone in reversed(setting.overrode):
+        for gone in reversed(setting.overridden):
             console.print(Text(f"    instead of {gone.value} ({gone.layer})", style="yellow"))

@@ -54,7 +54,7 @@ class Output:
                 stream.flush()
 
 
-class Lines:
+class LineDisplay:
     """Display for logs and pipes: a line for each state and, while the application runs, periodic progress lines."""
 
     def __init__(self, stream: IO[str]) -> None:
@@ -82,7 +82,7 @@ class Lines:
         print(text, file=self._stream, flush=True)
 
 
-class Live:
+class LiveDisplay:
     """Display for a terminal: running stages, redrawn in place."""
 
     def __init__(self) -> None:
@@ -148,11 +148,11 @@ def in_words(progress: Mapping[str, Any]) -> str:
 
 def display(*, quiet: bool = False) -> Display:
     if quiet:
-        return Silent()
-    return Live() if sys.stderr.isatty() else Lines(sys.stderr)
+        return SilentDisplay()
+    return LiveDisplay() if sys.stderr.isatty() else LineDisplay(sys.stderr)
 
 
-class Silent:
+class SilentDisplay:
     def show(self, application: Application, seen: Observation | None) -> None:
         pass
 
@@ -165,7 +165,7 @@ INTERRUPTED = 130
 _FAILED = 1
 
 
-def drive(engine: Target, application: Application, display: Display, output: Output) -> Application:
+def follow(engine: Target, application: Application, display: Display, output: Output) -> Application:
     """Follow an application until it ends. SIGINT, SIGHUP or SIGTERM stops it; a second one forces the stop."""
     supervisor = engine.supervisor(application.id)
     others_looked_after = False
@@ -205,7 +205,7 @@ def _interruptible(supervisor: Follower, display: Display) -> Iterator[None]:
         yield
 
 
-def conclude(application: Application, *, quiet: bool = False) -> int:
+def report_result(application: Application, *, quiet: bool = False) -> int:
     """Print the result to standard error and return the exit code for the shell."""
     if not quiet:
         print(closing_line(application), file=sys.stderr)

@@ -132,7 +132,7 @@ def doctor(
     home = Home.default()
     with Console(stderr=True).status("Looking"):
         rows = list(Examination(home, service.rstrip("/")).rows())
-    wrong = sum(row.judgement.outcome is Outcome.FAILED for row in rows)
+    wrong = sum(row.verdict.outcome is Outcome.FAILED for row in rows)
     if as_json:
         report = {"home": str(home.root), "failed": wrong, "rows": [row.to_json() for row in rows]}
         typer.echo(json.dumps(report, indent=2, ensure_ascii=False))

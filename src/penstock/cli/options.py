@@ -1,4 +1,4 @@
-"""Options that several commands share, their parsing, and the service that commands work through."""
+"""Options that several commands share: a cluster's size, settings, and the service that commands work through."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ T = TypeVar("T")
 Lake = Annotated[Optional[str], typer.Option(help="Name of the lake.", show_default="the default lake")]  # noqa: UP045
 ObjectSize = Annotated[
     Optional[str],  # noqa: UP045
-    typer.Option(help="Size of the table's objects.", show_default="32m"),
+    typer.Option(help="Size of the table's objects; 32m by default."),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
@@ -31,12 +31,12 @@ Sized = Callable[[ClusterSize], ClusterSize]
 """The requested cluster size, given the usual one."""
 
 EVERY_SIZE = {
-    "driver_cores": Annotated[Optional[int], typer.Option(help="Cores of the driver.", show_default="1")],  # noqa: UP045
+    "driver_cores": Annotated[Optional[int], typer.Option(help="Cores of the driver; 1 by default.")],  # noqa: UP045
     "driver_memory": Annotated[
         Optional[str],  # noqa: UP045
         typer.Option(help="Heap of the driver.", show_default="an eighth of the machine, 512m to 4g"),
     ],
-    "executors": Annotated[Optional[int], typer.Option(help="Number of executors.", show_default="1")],  # noqa: UP045
+    "executors": Annotated[Optional[int], typer.Option(help="Number of executors; 1 by default.")],  # noqa: UP045
     "executor_cores": Annotated[
         Optional[int],  # noqa: UP045
         typer.Option(help="Cores of each executor.", show_default="all of the machine"),

@@ -173,7 +173,7 @@ def print_rows(title: str, rows: Iterable[Row], conclusion: str, *, columns: tup
     what, seen, therefore = columns
     table = Table(what, "", seen, therefore, title=title)
     for row in rows:
-        found = row.judgement
+        found = row.verdict
         outcome = Text(found.outcome.value, style=colours[found.outcome])
         table.add_row(Text(row.feature), outcome, Text(found.measured), Text(found.consequence))
     console = plain_console()

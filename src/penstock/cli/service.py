@@ -233,7 +233,9 @@ def _when(text: str | None) -> str:
     return moment(datetime.fromisoformat(text) if text else None)
 
 
-instances_app = typer.Typer(no_args_is_help=True, help="Instances: queues with weights and quotas.")
+instances_app = typer.Typer(
+    no_args_is_help=True, help="Instances: queues with weights and quotas.", add_completion=False
+)
 
 Name = Annotated[str, typer.Argument(help="Name of the instance.")]
 Bound = Optional[str]  # noqa: UP045  Typer reads it at run time, also on Python 3.10
@@ -253,7 +255,7 @@ def listing(as_json: options.Json = False) -> None:
     table = Table("name", "weight", "running", "waiting", "cores", "memory", box=None, header_style="bold")
     for one in found:
         quota, used = one["quota"], one["used"]
-        cells = [_of(used[part], quota[part]) for part in ("running", "waiting", "cores")]
+        cells = [format_amount(used[part], quota[part]) for part in ("running", "waiting", "cores")]
         table.add_row(one["name"], f"{one['weight']:g}", *cells, _of_bytes(used["memory_bytes"], quota["memory_bytes"]))
     Console().print(table)
 
@@ -376,7 +378,7 @@ def _remote_instances() -> list[dict[str, Any]]:
     return found
 
 
-def _of(has: int, most: int | None) -> str:
+def format_amount(has: int, most: int | None) -> str:
     return str(has) if most is None else f"{has} of {most}"
 
 
@@ -395,7 +397,9 @@ def _call(method: str, path: str, body: Mapping[str, Any] | None = None) -> Any:
 
 
 records_app = typer.Typer(
-    no_args_is_help=True, help="The engine's records: applications, instances, tokens, audit log."
+    no_args_is_help=True,
+    help="The engine's records: applications, instances, tokens, audit log.",
+    add_completion=False,
 )
 
 

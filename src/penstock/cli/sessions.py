@@ -16,7 +16,11 @@ from penstock.cli.target import target
 from penstock.engine.interactive.sessions import Session, SessionClient, SessionRequest
 from penstock.model import DEFAULT_INSTANCE
 
-app = typer.Typer(no_args_is_help=True, help="Clusters for interactive work: any Spark Connect client, any notebook.")
+app = typer.Typer(
+    no_args_is_help=True,
+    help="Clusters for interactive work: any Spark Connect client, any notebook.",
+    add_completion=False,
+)
 
 Id = Annotated[str, typer.Argument(metavar="ID", help="Session id, a unique prefix of it, or “last”.")]
 Text = Optional[str]  # noqa: UP045  Typer reads it at run time, also on Python 3.10

@@ -22,7 +22,7 @@ from penstock.model import Application, ApplicationSpec, ClusterSize
 
 
 @dataclass(frozen=True)
-class Ran:
+class SqlResult:
     """A finished run. `results` are those of the statements that started, in order; a failed one has an `error`."""
 
     application: Application
@@ -46,13 +46,13 @@ def application(
     return sessions.application(name=name, lake=target.lake(lake).name, size=size, limit=limit, settings=settings)
 
 
-def kept(target: Target, application: Application) -> str:
+def stored_statements(target: Target, application: Application) -> str:
     """The statements of an earlier run.
 
     Raises `NotFound` if they were not saved: the command was killed, or could not reach the lake.
     """
     try:
-        return target.exchange(target.lake(application.spec.lake)).kept(application)
+        return target.exchange(target.lake(application.spec.lake)).stored_statements(application)
     except NotFound:
         raise NotFound(
             f"The statements of {application.id} were not saved",
@@ -61,20 +61,20 @@ def kept(target: Target, application: Application) -> str:
         ) from None
 
 
-def run(target: Target, spec: ApplicationSpec, text: str, *, errors: IO[bytes] | None) -> Ran:
+def run(target: Target, spec: ApplicationSpec, text: str, *, errors: IO[bytes] | None) -> SqlResult:
     """Run statements on a dedicated cluster; the driver's standard error goes to `errors`."""
     found = target.lake(spec.lake)
     exchange = target.exchange(found)
     key = f"{sessions.RESULTS}{secrets.token_hex(8)}.jsonl"
-    with exchange.given(text) as source:
+    with exchange.send_statements(text) as source:
         arguments = sessions.arguments(output=f"{found.root}/{key}", limit=sessions.limit_of(spec), source=source)
         submitted = target.submit(replace(spec, arguments=arguments, idempotency_key=None))
         # Progress is for a terminal; a script needs the results, and standard error only after a failure.
         quiet = not sys.stderr.isatty()
-        ended = foreground.drive(
+        ended = foreground.follow(
             target, submitted, display(quiet=quiet), Output(target.artifacts.read, out=None, err=errors)
         )
-    return Ran(ended, exchange.taken(ended, key, text))
+    return SqlResult(ended, exchange.take_results(ended, key, text))
 
 
 def answers(target: Target, spec: ApplicationSpec, text: str, *, problem: str, fix: str) -> Sequence[Result]:
@@ -87,7 +87,7 @@ def answers(target: Target, spec: ApplicationSpec, text: str, *, problem: str, f
     if ran.error is not None:
         raise PenstockError(problem, why=ran.error, fix=fix)
     if code := foreground.exit_code(ran.application):
-        foreground.conclude(ran.application)
+        foreground.report_result(ran.application)
         raise SystemExit(code)
     return ran.results
 
@@ -121,7 +121,7 @@ def sql(
 
 def run_again(engine: Target, before: Application, *, output_format: str) -> NoReturn:
     """Run the statements of an earlier application again and print the results. Raises the errors of `kept`."""
-    _run(engine, before.spec, kept(engine, before), output_format=output_format)
+    _run(engine, before.spec, stored_statements(engine, before), output_format=output_format)
 
 
 def _run(engine: Target, spec: ApplicationSpec, text: str, *, output_format: str) -> NoReturn:
@@ -130,7 +130,7 @@ def _run(engine: Target, spec: ApplicationSpec, text: str, *, output_format: str
     ended = ran.application
     # The error of a failed statement explains more than the driver's exit code.
     quiet = ended.exit_code == 1 or (not sys.stderr.isatty() and ended.reason is None)
-    raise SystemExit(foreground.conclude(ended, quiet=quiet))
+    raise SystemExit(foreground.report_result(ended, quiet=quiet))
 
 
 def _statements(text: str | None, file: Path | None) -> str:

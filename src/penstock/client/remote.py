@@ -40,8 +40,8 @@ class RemoteEngine:
     def submit(self, spec: ApplicationSpec, on_warning: OnWarning = lambda _: None) -> Application:
         if spec.application.lower().endswith(".jar") and not spec.main_class and Path(spec.application).is_file():
             # Only the local jar's manifest can be read; the service gets the jar as an address.
-            spec = submission.checked(spec)
-        body = {name: value for name, value in spec.asked_json().items() if name != "idempotency_key"}
+            spec = submission.validate(spec)
+        body = {name: value for name, value in spec.submitted_json().items() if name != "idempotency_key"}
         accepted, warnings = self._client.submit_body(body, idempotency_key=spec.idempotency_key)
         for warning in warnings:
             on_warning(warning)
@@ -147,17 +147,17 @@ class RemoteExchange:
         self._lake = lake
 
     @contextlib.contextmanager
-    def given(self, text: str) -> Iterator[str]:
+    def send_statements(self, text: str) -> Iterator[str]:
         with tempfile.TemporaryDirectory(prefix="penstock-") as directory:
             file = Path(directory) / "statements.sql"
             file.write_text(text, encoding="utf-8")
             address = self._client.upload(file, lake=self._lake.name)
         yield address
 
-    def taken(self, application: Application, _key: str, _text: str) -> list[dict[str, Any]]:
+    def take_results(self, application: Application, _key: str, _text: str) -> list[dict[str, Any]]:
         return list(self._client.get(f"/v1/applications/{application.id}/results")["items"])
 
-    def kept(self, application: Application) -> str:
+    def stored_statements(self, application: Application) -> str:
         return str(self._client.get(f"/v1/applications/{application.id}/statements")["statements"])
 
 

@@ -74,7 +74,7 @@ class Observation:
     """True when the backend gave up because executors kept dying."""
     reason: Reason | None = None
     """The obstacle, or the cause of the end, where the backend knows it: no room, no image, a lost node."""
-    hopeless: bool = False
+    permanent: bool = False
     """Waiting does not help against `reason`."""
 
 
@@ -138,7 +138,7 @@ class ClusterBackend(abc.ABC):
         the driver's: a cluster runs users' code, which may report any address.
         """
 
-    def reach(self, handle: Handle, port: int) -> contextlib.AbstractContextManager[int]:  # noqa: ARG002
+    def forward_port(self, handle: Handle, port: int) -> contextlib.AbstractContextManager[int]:  # noqa: ARG002
         """Forward a port of this machine's loopback to that port of the driver's, within the context.
 
         For HTTP and protocols on top of it. The driver need not listen on the port yet.

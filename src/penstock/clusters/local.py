@@ -142,17 +142,17 @@ class LocalBackend(ClusterBackend):
 
     def collect(self, handle: Handle) -> Path:
         directory = self._directory(handle)
-        artefacts = directory / "artefacts"
+        artifacts = directory / "artefacts"
         summary = _snapshot(directory / "cluster" / "summary.json") or {}
         status = read_json(directory / "cluster" / "status.json") or {}
         if scratch := _snapshot(directory / "cluster" / "scratch.json"):
             summary.update({f"scratch_{name}": value for name, value in scratch.items()})
         try:
-            artefacts.mkdir(parents=True, exist_ok=True, mode=0o700)
-            write_json(artefacts / "summary.json", {**summary, **_processes(status)})
+            artifacts.mkdir(parents=True, exist_ok=True, mode=0o700)
+            write_json(artifacts / "summary.json", {**summary, **_processes(status)})
         except OSError as error:
             raise _unusable(directory, error) from error
-        return artefacts
+        return artifacts
 
     def release(self, handle: Handle) -> None:
         self.stop(handle, grace_seconds=0)
@@ -216,7 +216,7 @@ class LocalBackend(ClusterBackend):
         return place
 
     def _start_shim(self, directory: Path) -> None:
-        log = directory / "cluster" / "keeper.log"
+        log = directory / "cluster" / "shim.log"
         environment = {shim.APPLICATION_VARIABLE: directory.name, "LC_ALL": "C.UTF-8", "PATH": os.defpath}
         process = start_daemon(
             [sys.executable, "-I", shim.__file__, str(directory)],

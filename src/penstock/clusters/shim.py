@@ -65,7 +65,7 @@ class ProcessSupervisor:
 
     def __init__(self, directory: Path, plan: dict[str, Any]) -> None:
         self.plan = plan
-        self.artefacts = directory / "artefacts"
+        self.artifacts = directory / "artefacts"
         self.scratch = directory / "scratch"
         self.memory = Path(plan["memory"]) if plan.get("memory") else None
         self.endpoint = directory / "cluster" / "endpoint"
@@ -95,7 +95,7 @@ class ProcessSupervisor:
         try:
             self.driver = self.start("driver", self.plan["driver"], "driver.out", "driver.err")
         except OSError as error:
-            (self.artefacts / "driver.err").write_text(f"The driver cannot be started: {error}\n", encoding="utf-8")
+            (self.artifacts / "driver.err").write_text(f"The driver cannot be started: {error}\n", encoding="utf-8")
             self.status["driver"] = {"pid": 0, "started": -1, "exit_code": 127}
         else:
             self.status["driver"] = self.born(self.driver.pid)
@@ -122,7 +122,7 @@ class ProcessSupervisor:
             signal.pthread_sigmask(signal.SIG_UNBLOCK, _AWAITED)
             die_with_parent(supervisor)
 
-        with (self.artefacts / out).open("ab") as stdout, (self.artefacts / err).open("ab") as stderr:
+        with (self.artifacts / out).open("ab") as stdout, (self.artifacts / err).open("ab") as stderr:
             return subprocess.Popen(
                 command,
                 stdin=subprocess.DEVNULL,

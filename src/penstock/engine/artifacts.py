@@ -92,7 +92,7 @@ class UploadCopies:
             target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             write_atomically(target, content())
 
-    def instead_of_addresses(self, spec: ApplicationSpec, lake: Lake) -> ApplicationSpec:
+    def with_local_copies(self, spec: ApplicationSpec, lake: Lake) -> ApplicationSpec:
         """Return the specification with lake addresses replaced by the local copies that exist."""
         ours = re.compile(f"{re.escape(lake.root)}/({upload_pattern(self._place)})")
 
@@ -147,7 +147,7 @@ _PARALLEL_UPLOADS = 4
 _log = logging.getLogger(__name__)
 
 
-def checked_name(name: str) -> str:
+def validate_name(name: str) -> str:
     """Return the name; raise `NotFound` where it would lead out of an application's artifacts."""
     if not is_relative_name(name):
         raise NotFound("There is no artifact of that name", why="artifacts have relative paths below the application")
@@ -165,7 +165,7 @@ def store_artifacts(
 ) -> dict[str, Any]:
     """Store all files in `directory` in the lake; return the application's summary with the place of its artifacts.
 
-    `within` is the prefix below the application's own (`of_attempt`).
+    `within` is the prefix below the application's own (`attempt_prefix`).
 
     An unreachable lake fails nothing: the artifacts then go to `pending`, if given, from where they are moved to the
     lake later; files that do not fit there go to the state directory. The summary gives the place and the reason.
@@ -201,7 +201,7 @@ class Archive:
 
     def load(self, name: str, *, start: int = 0, length: int | None = None) -> bytes:
         """The bytes [start, start + length), fewer at the artifact's end. Raises `NotFound`."""
-        checked_name(name)
+        validate_name(name)
         try:
             with open_below(self._directory, name) as file:
                 file.seek(start)
@@ -284,7 +284,7 @@ def upload_pending(pending: PendingArtifacts, application_id: str, lake: Lake, s
             if brought != size:
                 return  # another process moved them at the same time
             store.put(artifact_key(application_id, name), file)
-    pending.brought(application_id, f"{lake.root}/{artifact_prefix(application_id)}")
+    pending.mark_uploaded(application_id, f"{lake.root}/{artifact_prefix(application_id)}")
 
 
 def _upload(
@@ -364,8 +364,8 @@ class Artifacts:
         pending = self._pending
         if pending is None:
             return
-        for application_id in pending.over():
-            name = Lakes(self._home).kept_in(self._recorded(application_id).spec.lake)
+        for application_id in pending.released_applications():
+            name = Lakes(self._home).artifact_lake(self._recorded(application_id).spec.lake)
             try:
                 upload_pending(pending, application_id, lake_of(self._home, name), self._open_store(name))
             except PenstockError as error:
@@ -396,7 +396,7 @@ class Artifacts:
         stream continues with the next attempt's artifact, from its first byte. Raises `NotFound`.
         """
         application = self._repositories().applications.get(application_id)
-        checked_name(name)
+        validate_name(name)
         while not application.state.final and not belongs_to_attempt(name):
             if piece := self.read(application, name, start):
                 start += len(piece)
@@ -425,7 +425,7 @@ class Artifacts:
         The bytes come from the live cluster or, after its end, from the stored copy, for `attempt` or the last attempt.
         Raises `NotFound`.
         """
-        live = not belongs_to_attempt(checked_name(name))
+        live = not belongs_to_attempt(validate_name(name))
         piece = self._backend.read(self._backend.handle(application_id), name, start, at_most=at_most) if live else b""
         if piece and attempt is None:
             return piece
@@ -469,6 +469,6 @@ class Artifacts:
 
     def _archive(self, application: Application) -> Archive:
         def open_store() -> ObjectStore:
-            return self._open_store(Lakes(self._home).kept_in(application.spec.lake))
+            return self._open_store(Lakes(self._home).artifact_lake(application.spec.lake))
 
         return Archive(self._home, application.id, application.summary or {}, open_store, self._pending)

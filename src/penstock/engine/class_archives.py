@@ -25,7 +25,7 @@ from penstock.engine.preparation import Preparation
 from penstock.errors import ClusterError, PenstockError
 from penstock.home import Home, read_json, write_json
 from penstock.model import ApplicationSpec
-from penstock.processes import ProcessId, SpareTime, end_group, start_daemon, yield_to_others
+from penstock.processes import ProcessId, SpareTime, end_group, lower_priority, start_daemon
 from penstock.runtime import cds
 
 _TRAINING = "penstock/training"
@@ -47,7 +47,7 @@ _AGAIN = "penstock up builds them"
 class BuildStatus:
     """The state of a home's archives: made, being made (`running`), failed (`problem`), or not made."""
 
-    made: bool
+    built: bool
     running: bool = False
     started_at: datetime | None = None
     written: int = 0
@@ -64,7 +64,7 @@ class BuildStatus:
             return BuildStatus(made)
         problem = "" if made or running else record.get("problem", "")
         return BuildStatus(
-            made=made,
+            built=made,
             running=running,
             started_at=datetime.fromisoformat(record["started_at"]),
             written=record.get("written", 0),
@@ -83,7 +83,7 @@ class BuildStatus:
         if self.running and self.started_at:
             now = "waiting for a less busy machine" if self.waiting else f"{self.written} of {len(cds.ROLES)}"
             return f"being made since {self.started_at.astimezone():%H:%M}, {now}"
-        if self.made:
+        if self.built:
             return "made"
         if self.problem:
             return f"failed: {self.why.partition(chr(10))[0] or self.problem}; {_AGAIN} again"
@@ -157,7 +157,7 @@ class ClassArchives:
     def require_made(self) -> None:
         """Raise the error of the last build unless the archives exist."""
         status = self.status()
-        if not status.made:
+        if not status.built:
             raise ClusterError(
                 status.problem or "The class-data archives were not built; clusters work without them",
                 why=status.why or "the process that built them was ended",
@@ -183,7 +183,7 @@ class ClassArchives:
         try:
             training = self._training()
             if not awaited:
-                yield_to_others()  # only now, since a lake or database that the line above starts inherits the priority
+                lower_priority()  # only now, since a lake or database that the line above starts inherits the priority
             _train_patiently(training, lambda progress: self._write({**record, **progress}))
         except PenstockError as error:
             self._write({**record, "problem": error.problem, "why": error.why})

@@ -64,7 +64,7 @@ class Dispatcher:
 
     def _revive_database(self, error: BaseException) -> None:
         """Restart a crashed embedded database, which no other process may do; one that was stopped stays stopped."""
-        if isinstance(error, CONNECTION_LOST) and self._engine.database.revive():
+        if isinstance(error, CONNECTION_LOST) and self._engine.database.restart_if_dead():
             _log.warning("the embedded database had died and was restarted")
 
     def _run(self, stop: threading.Event) -> None:
@@ -85,17 +85,17 @@ class Dispatcher:
         while not stop.is_set() and (application := self._engine.admit_next()) is not None:
             if not application.state.final:
                 self._restarts.forget(application.id)
-                self._have_looked_after(application.id)
+                self._supervise(application.id)
 
     def _adopt(self) -> None:
         orphans = list(self._engine.applications.unsupervised())
         for application_id in self._restarts.due(orphans, time.monotonic()):
-            if self._restarts.hopeless(application_id):
+            if self._restarts.exhausted(application_id):
                 _log.error("ending %s: none of its supervisors stayed alive", application_id)
                 self._engine.request_stop(application_id, NO_SUPERVISOR_LIVES)
-            self._have_looked_after(application_id)
+            self._supervise(application_id)
 
-    def _have_looked_after(self, application_id: str) -> None:
+    def _supervise(self, application_id: str) -> None:
         self._restarts.started(application_id, time.monotonic())
         # An application that cannot be started now (no free process) is found by the next patrol.
         with contextlib.suppress(OSError):
@@ -123,7 +123,7 @@ class Housekeeping:
         """Run until `stop` is set."""
         left = _FIRST_SECONDS
         while not stop.wait(_PENDING_SECONDS):
-            _done_if_possible(self.bring_pending)
+            _done_if_possible(self.upload_pending)
             left -= _PENDING_SECONDS
             if left > 0:
                 continue
@@ -131,7 +131,7 @@ class Housekeeping:
             for work in (self.prune, self.sweep_uploads, self.sweep_lakes):
                 _done_if_possible(work)
 
-    def bring_pending(self) -> list[str]:
+    def upload_pending(self) -> list[str]:
         """Move pending logs to their lakes; return the ids of the applications whose logs were moved."""
         brought = list(self._engine.artifacts.upload_pending())
         if brought:
@@ -190,7 +190,7 @@ class Housekeeping:
             swept.append(name)
             _log.info("forgot the unused lake %s and its keys", name)
         self._seen_unused = unused
-        lakes.forget_originals(but=self._engine.pruner.lakes_in_use(_EVER))
+        lakes.forget_originals(except_for=self._engine.pruner.lakes_in_use(_EVER))
         return swept
 
 

@@ -203,7 +203,7 @@ class Engine:
             fingerprint = submitted.fingerprint()
             # Before any check: a repeated submission stays the same even if its files are gone by now.
             if first := self.repositories.transitions.with_key(submitted.instance, key, fingerprint=fingerprint):
-                shares_login = self.database.shares_its_login
+                shares_login = self.database.shares_login
                 for warning in submission.warnings_again(first.spec, self.backend, shares_login=shares_login):
                     on_warning(warning)
                 return first
@@ -224,7 +224,7 @@ class Engine:
 
     def resolve(self, spec: ApplicationSpec) -> Submission:
         """Check the specification and derive its values, and record nothing. Raises the errors of `submit`."""
-        return submission.resolve(spec, self.backend, shares_login=self.database.shares_its_login)
+        return submission.resolve(spec, self.backend, shares_login=self.database.shares_login)
 
     def supervise(
         self,
@@ -249,7 +249,7 @@ class Engine:
             ready, preparation = preparation or Preparation(self.home, self.database, application.spec.lake), None
             spec = application.spec
             if self.backend.shares_files:
-                spec = self.upload_copies.instead_of_addresses(spec, ready.lake)
+                spec = self.upload_copies.with_local_copies(spec, ready.lake)
             return ready.launch(application.id, spec)
 
         def store_artifacts(application: Application, directory: Path) -> Mapping[str, Any]:
@@ -261,7 +261,7 @@ class Engine:
             self.backend,
             prepare=prepare,
             store_artifacts=store_artifacts,
-            price=self.pricing.of_attempt,
+            price=self.pricing.attempt_cost,
             check=lambda application: check_reachable(self.home, application.spec.lake),
             companions=self._companions,
             restore=self.database.up,
@@ -307,7 +307,7 @@ class Engine:
                 if ended:
                     reason = NO_SUPERVISOR_LIVES
                     raise InternalError(f"{application_id} cannot be ended", why=reason.message, fix=reason.fix)
-                if restarts.hopeless(application_id):
+                if restarts.exhausted(application_id):
                     ended = True
                     self.request_stop(application_id, NO_SUPERVISOR_LIVES)
                 restarts.started(application_id, time.monotonic())
@@ -332,7 +332,7 @@ class Engine:
 
         Positions refer to the whole queue, even if `instance` selects a part of it.
         """
-        places = self.queues.plan(at=now(), capacity=self.backend.capacity()).places
+        places = self.queues.schedule(at=now(), capacity=self.backend.capacity()).places
         return [place for place in places if instance in (None, place.instance)]
 
     def admit_next(self) -> Application | None:

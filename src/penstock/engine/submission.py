@@ -19,7 +19,7 @@ from penstock.catalog.database import SHARED_LOGIN
 from penstock.clusters.backend import ClusterBackend
 from penstock.clusters.settings import SPARK_INTERNAL
 from penstock.engine.policy import admission, lifecycle
-from penstock.engine.webhooks import checked_url
+from penstock.engine.webhooks import validate_url
 from penstock.errors import ClusterError, InvalidInput, NotFound, PenstockError
 from penstock.model import ApplicationSpec, Capacity, ClusterSize
 from penstock.profiles import layers
@@ -51,10 +51,10 @@ class Submission:
 def resolve(spec: ApplicationSpec, backend: ClusterBackend, *, shares_login: bool = False) -> Submission:
     """Check the submission and derive its values; nothing is recorded or started.
 
-    `shares_login`: see `Database.shares_its_login`. Raises `InvalidInput`, `NotFound`, `MissingRequirement` and
+    `shares_login`: see `Database.shares_login`. Raises `InvalidInput`, `NotFound`, `MissingRequirement` and
     `ClusterError`.
     """
-    spec = checked(spec)
+    spec = validate(spec)
     found = _problems(spec)
     raise_errors(found)
     settings = effective_settings(spec)
@@ -114,7 +114,7 @@ def _warnings(
     return (*found, SHARED_LOGIN) if shares_login else tuple(found)
 
 
-def checked(spec: ApplicationSpec) -> ApplicationSpec:
+def validate(spec: ApplicationSpec) -> ApplicationSpec:
     """Return the specification with derived values filled in (absolute paths, a jar's own main class).
 
     Raises `InvalidInput` or `NotFound`.
@@ -194,7 +194,7 @@ def _check_service(spec: ApplicationSpec) -> None:
     if len(spec.webhooks) > _MOST_WEBHOOKS:
         raise InvalidInput(f"an application has at most {_MOST_WEBHOOKS} webhooks", fix="let one forward to the others")
     for url in spec.webhooks:
-        checked_url(url)
+        validate_url(url)
     if spec.idempotency_key is not None and not _KEY.fullmatch(spec.idempotency_key):
         raise InvalidInput(
             "The idempotency key is invalid", why="it must have 1 to 255 printable ASCII characters", fix="use a UUID"
@@ -241,10 +241,10 @@ def missing_modules(application: Path, python_files: list[Path]) -> Iterator[str
         return
     if "sys.path" in source or any(path.suffix != ".py" for path in python_files):
         return
-    brought = {path.stem for path in python_files}
+    shipped = {path.stem for path in python_files}
     for name in dict.fromkeys(_imported(body)):
-        beside = application.parent / name
-        if name in brought or beside.is_dir() or beside.with_suffix(".py").exists():
+        sibling = application.parent / name
+        if name in shipped or sibling.is_dir() or sibling.with_suffix(".py").exists():
             continue
         try:
             found = importlib.util.find_spec(name) is not None

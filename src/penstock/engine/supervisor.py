@@ -81,7 +81,7 @@ _OPTIONAL = frozenset({_Operation.QUEUE, _Operation.LAUNCH, _Operation.WATCH, _O
 _OPERATIONS: Mapping[type[Instruction], _Operation] = {
     lifecycle.Launch: _Operation.LAUNCH,
     lifecycle.Stop: _Operation.STOP,
-    lifecycle.Keep: _Operation.KEEP,
+    lifecycle.CollectArtifacts: _Operation.KEEP,
     lifecycle.Release: _Operation.RELEASE,
 }
 
@@ -284,7 +284,7 @@ class Supervisor:
         if self._operation is _Operation.QUEUE:
             obstacle = lifecycle.Queued(now(), reason)
         elif self._operation is _Operation.WATCH:
-            obstacle = lifecycle.Hindered(now(), reason)
+            obstacle = lifecycle.Blocked(now(), reason)
         if obstacle is not None and application.reason != reason:
             with contextlib.suppress(Exception):
                 self._records.apply(application.id, obstacle)
@@ -326,10 +326,10 @@ class Supervisor:
             self._leave_companions()
             exit_code = None if _Operation.WATCH in self._given_up else self._backend.observe(handle).exit_code
             return lifecycle.Stopped(now(), exit_code)
-        if isinstance(instruction, lifecycle.Keep):
+        if isinstance(instruction, lifecycle.CollectArtifacts):
             summary = self._store_artifacts(application, self._backend.collect(handle))
             at = now()
-            return lifecycle.Kept(at, summary, self._cost(application, at))
+            return lifecycle.ArtifactsCollected(at, summary, self._cost(application, at))
         self._backend.release(handle)
         return lifecycle.Released(now())
 
@@ -461,7 +461,7 @@ def _substitute_event(work: _Operation, given_up: PenstockError) -> Event:
     if work is _Operation.STOP:
         return lifecycle.Stopped(now(), None)
     if work is _Operation.KEEP:
-        return lifecycle.Kept(now(), {"artefacts_problem": str(given_up)})
+        return lifecycle.ArtifactsCollected(now(), {"artefacts_problem": str(given_up)})
     raise given_up
 
 

@@ -76,7 +76,7 @@ def parse_token(text: str) -> tuple[str, str] | None:
     return (token_id, secret) if prefix == PREFIX and token_id.isalnum() and secret else None
 
 
-def hashed(secret: str) -> str:
+def hash_secret(secret: str) -> str:
     return hashlib.sha256(secret.encode()).hexdigest()
 
 
@@ -85,9 +85,9 @@ def verify_token(token: Token | None, secret: str, *, at: datetime) -> Caller:
 
     Only a caller with the right secret learns that a token has expired.
     """
-    known = token.secret_hash if token is not None else hashed("")
-    if not hmac.compare_digest(known, hashed(secret)) or token is None:
-        raise not_valid()
+    known = token.secret_hash if token is not None else hash_secret("")
+    if not hmac.compare_digest(known, hash_secret(secret)) or token is None:
+        raise invalid_token()
     if token.expires_at is not None and token.expires_at <= at:
         raise Unauthenticated(
             f"The token “{token.name}” has expired",
@@ -102,7 +102,7 @@ def is_current(token: Token, secret_hash: str, *, at: datetime) -> bool:
     return token.secret_hash == secret_hash and (token.expires_at is None or at < token.expires_at)
 
 
-def not_valid() -> Unauthenticated:
+def invalid_token() -> Unauthenticated:
     return Unauthenticated(
         "The token is not valid",
         why="it was not created here, or it was revoked or replaced",
@@ -186,21 +186,21 @@ class PageGrant:
 
 
 def grant_digest(kind: str, secret: str) -> str:
-    """The key of a pass in the store, which includes the kind, so that a ticket cannot serve as a cookie."""
+    """The key of a grant in the store, which includes the kind, so that a ticket cannot serve as a cookie."""
     return hashlib.sha256(f"{kind} {secret}".encode()).hexdigest()
 
 
 _USE_TOLD_EVERY = timedelta(minutes=1)
 _LONGEST_NAME = 100
-_MOST_PASSES = 1000
+_MOST_GRANTS = 1000
 """The limit for one token."""
 _table = schema.tokens
 _BY_ID = _table.select().where(_table.c.id == sa.bindparam("id"))
-_passes = schema.passes
+_page_grants = schema.passes
 
 
 class TokenStore:
-    """The tokens and passes in the database. Thread-safe. A revoked token is refused from the next request on."""
+    """The tokens and page grants in the database. Thread-safe. A revoked token is refused from the next request on."""
 
     def __init__(self, engine: sa.Engine) -> None:
         self._engine = engine
@@ -211,7 +211,7 @@ class TokenStore:
         """The caller to whom the token belongs. Raises `Unauthenticated`."""
         found = parse_token(text)
         if found is None:
-            raise not_valid()
+            raise invalid_token()
         token_id, secret = found
         token = self._find(token_id)
         at = now()
@@ -231,7 +231,7 @@ class TokenStore:
                 fix="name it after its user",
             )
         secret = new_secret()
-        token = Token(new_id(), name, dict(grants), hashed(secret), now(), expires_at)
+        token = Token(new_id(), name, dict(grants), hash_secret(secret), now(), expires_at)
         with self._engine.begin() as connection:
             connection.execute(
                 _table.insert().values(
@@ -258,7 +258,7 @@ class TokenStore:
     def rotate(self, token_id: str) -> tuple[Token, str]:
         """Give the token a new secret; the old one is refused from now on."""
         secret = new_secret()
-        self._change(token_id, secret_hash=hashed(secret))
+        self._change(token_id, secret_hash=hash_secret(secret))
         return self.get(token_id), format_token(token_id, secret)
 
     def revoke(self, token_id: str) -> Token:
@@ -267,25 +267,27 @@ class TokenStore:
             connection.execute(_table.delete().where(_table.c.id == token_id))
         return token
 
-    def add_pass(self, digest: str, added: PageGrant, *, at: datetime) -> None:
-        """Store a pass; remove the passes that ended by `at` and, beyond the token's limit, those that end first."""
-        of_token = sa.select(_passes.c.digest).where(_passes.c.token_id == added.token_id)
-        too_many = of_token.order_by(_passes.c.ends_at.desc()).offset(_MOST_PASSES - 1)
+    def add_grant(self, digest: str, added: PageGrant, *, at: datetime) -> None:
+        """Store a grant; remove the grants that ended by `at` and, beyond the token's limit, those that end first."""
+        of_token = sa.select(_page_grants.c.digest).where(_page_grants.c.token_id == added.token_id)
+        too_many = of_token.order_by(_page_grants.c.ends_at.desc()).offset(_MOST_GRANTS - 1)
         with self._engine.begin() as connection:
-            connection.execute(_passes.delete().where(sa.or_(_passes.c.ends_at <= at, _passes.c.digest.in_(too_many))))
-            connection.execute(_passes.insert().values(digest=digest, **asdict(added)))
+            connection.execute(
+                _page_grants.delete().where(sa.or_(_page_grants.c.ends_at <= at, _page_grants.c.digest.in_(too_many)))
+            )
+            connection.execute(_page_grants.insert().values(digest=digest, **asdict(added)))
 
-    def take_pass(self, digest: str) -> PageGrant | None:
+    def take_grant(self, digest: str) -> PageGrant | None:
         with self._engine.begin() as connection:
             row = connection.execute(
-                _passes.delete().where(_passes.c.digest == digest).returning(*_passes.c)
+                _page_grants.delete().where(_page_grants.c.digest == digest).returning(*_page_grants.c)
             ).one_or_none()
-        return _pass(row) if row is not None else None
+        return _grant(row) if row is not None else None
 
-    def find_pass(self, digest: str) -> PageGrant | None:
+    def find_grant(self, digest: str) -> PageGrant | None:
         with self._reading.connect() as connection:
-            row = connection.execute(_passes.select().where(_passes.c.digest == digest)).one_or_none()
-        return _pass(row) if row is not None else None
+            row = connection.execute(_page_grants.select().where(_page_grants.c.digest == digest)).one_or_none()
+        return _grant(row) if row is not None else None
 
     def _find(self, token_id: str) -> Token | None:
         with self._reading.connect() as connection:
@@ -303,7 +305,7 @@ def _token(row: sa.Row[Any]) -> Token:
     return Token(row.id, row.name, grants, row.secret_hash, row.created_at, row.expires_at, row.last_used_at)
 
 
-def _pass(row: sa.Row[Any]) -> PageGrant:
+def _grant(row: sa.Row[Any]) -> PageGrant:
     return PageGrant(row.root, row.token_id, row.token_hash, row.ends_at)
 
 

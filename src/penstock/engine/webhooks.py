@@ -80,7 +80,7 @@ class AllowedNetworks:
         return any(address.version == network.version and address in network for network in self.allowed)
 
 
-def checked_url(url: str) -> SplitResult:
+def validate_url(url: str) -> SplitResult:
     """The parts of a valid web address, whose resolved addresses are still to be checked. Raises `InvalidInput`."""
     fix = "https://host.example/path"
     if len(url) > _MOST_CHARACTERS or not url.isascii() or not url.isprintable() or " " in url or "\\" in url:
@@ -118,7 +118,7 @@ def post(url: str, body: bytes, headers: Mapping[str, str], reach: AllowedNetwor
 
     Raises `InvalidInput` where the address is not permitted, and `OSError` where no response comes in time.
     """
-    parts = checked_url(url)
+    parts = validate_url(url)
     host = parts.hostname or ""
     port = parts.port or (443 if parts.scheme == "https" else 80)
     address = _resolved(host, port, reach)
@@ -233,7 +233,7 @@ def _master_secret(home: Home) -> bytes:
     if not content:
         # Receivers from before secrets were shared know the file's key.
         key = _in_file(file) if file.exists() else secrets.token_bytes(32)
-        content = store.put_first(_SHARED_KEY, {"key": _encoded(key)})
+        content = store.put_if_absent(_SHARED_KEY, {"key": _encoded(key)})
     return base64.b64decode(content["key"])
 
 

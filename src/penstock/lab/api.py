@@ -15,7 +15,7 @@ class LabReports:
     def __init__(self, home: Home) -> None:
         self._home = home
 
-    def listed(self) -> list[dict[str, Any]]:
+    def rows(self) -> list[dict[str, Any]]:
         """Return a row for each run, newest first."""
         return [{**run, "id": run["run"]} for run in reversed(records.list_runs(self._home))]
 

@@ -28,8 +28,8 @@ from penstock.profiles.base import SCRATCH_DISK
 def parse_plan(given: Mapping[str, Entry]) -> MeasurementPlan:
     usual = MeasurementPlan()
     return MeasurementPlan(
-        repetitions=given["repetitions"].whole(at_least=1) if "repetitions" in given else usual.repetitions,
-        warmup=given["warmup"].whole(at_least=0) if "warmup" in given else usual.warmup,
+        repetitions=given["repetitions"].integer(at_least=1) if "repetitions" in given else usual.repetitions,
+        warmup=given["warmup"].integer(at_least=0) if "warmup" in given else usual.warmup,
         caches=given["caches"].one_of(CACHE_POLICIES) if "caches" in given else usual.caches,
     )
 
@@ -40,7 +40,7 @@ def parse_launcher(own: Mapping[str, Entry]) -> str:
 
 def parse_name(entry: Entry) -> str:
     if not isinstance(entry.value, str):
-        entry.wrong("is not a name")
+        entry.fail("is not a name")
     return entry.value
 
 
@@ -59,7 +59,7 @@ def parse_size(own: Mapping[str, Entry], usual: ClusterSize) -> ClusterSize:
         return _memory(own[key]) if key in own else otherwise
 
     def count(key: str, otherwise: int) -> int:
-        return own[key].whole(at_least=1) if key in own else otherwise
+        return own[key].integer(at_least=1) if key in own else otherwise
 
     return ClusterSize(
         driver=ProcessSize(usual.driver.cores, memory("driver_memory", usual.driver.memory_bytes)),
@@ -82,19 +82,19 @@ def parse_settings(
     try:
         return conditions.with_round_trip(own, parse_name(round_trip))
     except InvalidInput:
-        round_trip.wrong(f"is not a time but {round_trip.value!r}", fix="write it as 5ms")
+        round_trip.fail(f"is not a time but {round_trip.value!r}", fix="write it as 5ms")
 
 
 def _memory(entry: Entry) -> int:
     found = units.parse_size(entry.value) if isinstance(entry.value, str) else None
     if found is None or found <= 0:
-        entry.wrong(f"is not a size but {entry.value!r}", fix="write it as 512m or 4g")
+        entry.fail(f"is not a size but {entry.value!r}", fix="write it as 512m or 4g")
     return found
 
 
 def _spark_value(entry: Entry) -> str:
     if entry.value is None or isinstance(entry.value, (list, dict)):
-        entry.wrong("is not one value")
+        entry.fail("is not one value")
     return str(entry.value).lower() if isinstance(entry.value, bool) else str(entry.value)
 
 
@@ -157,7 +157,7 @@ def parse_experiments(file: Entry, workloads: Workloads, usual: DefaultSize) -> 
             found.append(experiment)
             arms += len(experiment.arms)
             if arms > _MOST_ARMS:  # before a file makes millions of them
-                entry.wrong(f"makes more than {_MOST_ARMS} arms", fix="vary less at once")
+                entry.fail(f"makes more than {_MOST_ARMS} arms", fix="vary less at once")
     return found
 
 
@@ -212,14 +212,14 @@ class _Reader:
             ]
             names = [arm.name for arm in arms]
             if twice := next((name for name in names if names.count(name) > 1), None):
-                given.get("arms", given.get("vary", entry)).wrong(
+                given.get("arms", given.get("vary", entry)).fail(
                     f"has two arms called “{twice}”", fix="let each differ, or give it a name: of its own"
                 )
             yield Experiment(arms, plan)
 
     def _workload(self, entry: Entry, given: Mapping[str, Entry]) -> str:
         if "workload" not in given:
-            entry.wrong("names no workload", fix=f"workload: {self._workloads.names()[0]}")
+            entry.fail("names no workload", fix=f"workload: {self._workloads.names()[0]}")
         named = given["workload"]
         workload = str(named.value)
         if workload not in self._workloads.names():
@@ -229,7 +229,7 @@ class _Reader:
     def _arms(self, entry: Entry, given: Mapping[str, Entry], workload: str, common: _Chosen) -> Iterator[Arm]:
         known = self._workloads.options(workload)
         if "arms" in given and "vary" in given:
-            given["vary"].wrong("and arms exclude each other", fix="list every arm, or vary what differs")
+            given["vary"].fail("and arms exclude each other", fix="list every arm, or vary what differs")
         if "arms" not in given:
             for title, varied in _combinations(given.get("vary"), known):
                 chosen = common.with_(varied)
@@ -246,7 +246,7 @@ class _Reader:
         suite, launcher = self._suite(workload, chosen.options, at), parse_launcher(chosen.own)
         settings = parse_settings(chosen.settings, chosen.own.get("round_trip"), chosen.own.get("scratch"))
         for key in refused_by(launcher, settings):
-            (chosen.settings.get(key) or chosen.own["scratch"]).wrong(
+            (chosen.settings.get(key) or chosen.own["scratch"]).fail(
                 "is a choice of Penstock, which plain Spark cannot take", fix="list the arms, and give it to the others"
             )
         return Arm(
@@ -257,7 +257,7 @@ class _Reader:
             profile=parse_profile(chosen.own["profile"], suite.profile) if "profile" in chosen.own else None,
             settings=settings,
             launcher=launcher,
-            gateways=chosen.own["gateways"].whole(at_least=1) if "gateways" in chosen.own else None,
+            gateways=chosen.own["gateways"].integer(at_least=1) if "gateways" in chosen.own else None,
         )
 
     def _suite(self, workload: str, options: Mapping[str, Entry], at: Entry) -> Suite:
@@ -298,7 +298,7 @@ def _require_known(entry: Entry, known: Sequence[str]) -> None:
 
 def _listed(entry: Entry) -> list[Entry]:
     if not isinstance(entry.value, list) or not entry.value:
-        entry.wrong("is not a list", fix="write one item a line, each after a dash")
+        entry.fail("is not a list", fix="write one item a line, each after a dash")
     return list(entry.value)
 
 
@@ -310,7 +310,7 @@ def _chosen(given: Mapping[str, Entry], known: Sequence[str]) -> _Chosen:
     settings = given["settings"].mapping() if "settings" in given else {}
     for name, entry in settings.items():
         if not name.startswith(_SPARK):
-            entry.wrong("is not a setting of Spark", fix=f"they begin with {_SPARK}")
+            entry.fail("is not a setting of Spark", fix=f"they begin with {_SPARK}")
     return _Chosen({name: given[name] for name in _CHOICES if name in given}, options, settings)
 
 
@@ -337,7 +337,7 @@ def _combinations(entry: Entry | None, known: Sequence[str]) -> Iterator[tuple[s
     for axis in axes:
         combined *= len(axis)
     if combined > _MOST_ARMS:
-        entry.wrong(f"makes {combined} combinations", fix=f"vary less at once; at most {_MOST_ARMS} are measured")
+        entry.fail(f"makes {combined} combinations", fix=f"vary less at once; at most {_MOST_ARMS} are measured")
     for combination in itertools.product(*axes):
         chosen = _Chosen()
         for choice in combination:

@@ -91,7 +91,7 @@ def judge_temporary(seen: TemporaryCredentials) -> Verdict:
     own = "gives every application the lake's own credentials"
     if not seen.issued:
         return Verdict(Outcome.LIMITED, f"the store issues none ({seen.refusal})", own)
-    if not seen.asked_for:
+    if not seen.configured:
         return Verdict(
             Outcome.LIMITED,
             "the store issues them, but the lake is not configured to use them",
@@ -195,19 +195,19 @@ _NO_KEY = "penstock/.no-such-key"
 @dataclass(frozen=True)
 class Row:
     feature: str
-    judgement: Verdict
+    verdict: Verdict
 
     def to_json(self) -> dict[str, str]:
         return {
             "feature": self.feature,
-            "outcome": self.judgement.outcome.value,
-            "measured": self.judgement.measured,
-            "consequence": self.judgement.consequence,
+            "outcome": self.verdict.outcome.value,
+            "measured": self.verdict.measured,
+            "consequence": self.verdict.consequence,
         }
 
 
 def usable(rows: Sequence[Row]) -> bool:
-    return not any(row.judgement.outcome is Outcome.FAILED for row in rows)
+    return not any(row.verdict.outcome is Outcome.FAILED for row in rows)
 
 
 _Seen = TypeVar("_Seen")
@@ -239,7 +239,7 @@ class LakeCheck:
         try:
             if len(reached) > 1:
                 judge = functools.partial(judge_gateways, len(reached))
-                self._measure("one store", probes.strangers, judge, blocks="the gateways differ")
+                self._measure("one store", probes.gateway_mismatches, judge, blocks="the gateways differ")
             self._measure("write, read, delete", probes.write_and_read, judge_bytes, blocks="writing fails")
             self._measure("range GET", probes.ranges, judge_ranges)
             self._measure("multipart upload", probes.multipart, judge_multipart)
@@ -331,8 +331,8 @@ class LakeCheck:
         self._add(feature, judge(seen))
         return seen
 
-    def _add(self, feature: str, judgement: Verdict) -> None:
-        self._rows.append(Row(feature, judgement))
+    def _add(self, feature: str, verdict: Verdict) -> None:
+        self._rows.append(Row(feature, verdict))
 
 
 def require_reachable(lake: Lake, credentials: Credentials | None) -> None:

@@ -442,7 +442,7 @@ class EmbeddedLake:
             least_core_seconds=_LEAST_SHARE * seconds,
         )
         return (
-            wait_until(lambda: not server.process.alive() or _serves(server) or idle.over(), _LONGEST * seconds)
+            wait_until(lambda: not server.process.alive() or _serves(server) or idle.expired(), _LONGEST * seconds)
             and server.process.alive()
             and _serves(server)
         )

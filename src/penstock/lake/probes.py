@@ -75,9 +75,9 @@ class Staleness:
 
 @dataclass(frozen=True)
 class TemporaryCredentials:
-    """Temporary credentials: `asked_for` by the lake's record, and `issued` by the store."""
+    """Temporary credentials: `configured` for the lake, and `issued` by the store."""
 
-    asked_for: bool
+    configured: bool
     issued: bool
     seconds: float = 0.0
     confined: bool = False
@@ -145,8 +145,8 @@ class Probes:
             try:
                 issue(self.lake, sts, self.credentials, _SESSION, attempts=1)
             except LakeError as error:
-                return TemporaryCredentials(asked_for=False, issued=False, refusal=error.why)
-            return TemporaryCredentials(asked_for=False, issued=True)
+                return TemporaryCredentials(configured=False, issued=False, refusal=error.why)
+            return TemporaryCredentials(configured=False, issued=True)
         lease = issue(self.lake, self.lake.sts, self.credentials, _SESSION, attempts=self.attempts)
         deletes_many = True
         for endpoint in self._clients:
@@ -155,7 +155,7 @@ class Probes:
             s3.delete_object(**self._target("nothing"))
             deletes_many = deletes_many and self._deletes_many(s3)
         return TemporaryCredentials(
-            asked_for=True,
+            configured=True,
             issued=True,
             seconds=lease.seconds,
             confined=self.lake.sts.role_arn is not None,
@@ -179,7 +179,7 @@ class Probes:
             samples.append(time.perf_counter() - started)
         return RoundTrip(statistics.median(samples), statistics.quantiles(samples, n=100)[98], len(samples))
 
-    def strangers(self) -> list[tuple[str, str]]:
+    def gateway_mismatches(self) -> list[tuple[str, str]]:
         """The pairs (written through, not found through) of gateways that do not show the same bucket."""
         apart = []
         for number, (writer, client) in enumerate(self._clients.items()):

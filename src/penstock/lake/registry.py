@@ -60,7 +60,7 @@ class Lakes:
         """The lakes that an administrator registered: all but those made from keys in request bodies."""
         return [lake for lake in self.all() if lake.scope is None]
 
-    def kept_in(self, name: str | None) -> str | None:
+    def artifact_lake(self, name: str | None) -> str | None:
         """The lake with the artifacts of this lake's applications.
 
         It is the original of a credential-scoped lake that has ended, and otherwise the lake itself.
@@ -139,15 +139,15 @@ class Lakes:
             # The secret goes last: after a kill in between, an unused secret is better than a lake without its secret.
             secrets.CredentialsFile(self._home).remove(name)
 
-    def forget_originals(self, *, but: Collection[str]) -> None:
+    def forget_originals(self, *, except_for: Collection[str]) -> None:
         """Forget the originals of ended lakes, except for those in `but`, which recorded applications still name."""
         if self._store:
             forgotten = self._store.names(_SHARED, forgotten=True)
-            self._store.remove(*(name for name in forgotten if name.removeprefix(_SHARED) not in but))
-        if self._read().forgotten.keys() <= set(but):
+            self._store.remove(*(name for name in forgotten if name.removeprefix(_SHARED) not in except_for))
+        if self._read().forgotten.keys() <= set(except_for):
             return
         with self._changing() as registered:
-            left = {name: original for name, original in registered.forgotten.items() if name in but}
+            left = {name: original for name, original in registered.forgotten.items() if name in except_for}
             self._write(replace(registered, forgotten=left))
 
     def set_default(self, name: str) -> None:
@@ -184,7 +184,7 @@ class Lakes:
         found = self._store.get(_SHARED + name)
         if found is None:
             return registered
-        lake = Lake.from_json(found.about)
+        lake = Lake.from_json(found.metadata)
         if found.content is not None:
             self._add(lake, Credentials(**found.content))
             return self._read()

@@ -39,13 +39,13 @@ class Lease:
         return self.expires_at - self.issued_at
 
 
-def make_lease(credentials: Credentials, *, asked_at: float, store_time: float | None, expires_at: float) -> Lease:
+def make_lease(credentials: Credentials, *, requested_at: float, store_time: float | None, expires_at: float) -> Lease:
     """Convert issued credentials to this machine's clock.
 
-    `store_time` and `expires_at` are on the store's clock; `asked_at`, before the request, is on ours. Only the
+    `store_time` and `expires_at` are on the store's clock; `requested_at`, before the request, is on ours. Only the
     difference of the store's times counts, so that a machine whose clock is minutes off still renews in time.
     """
-    return Lease(credentials, asked_at, expires_at + (0 if store_time is None else asked_at - store_time))
+    return Lease(credentials, requested_at, expires_at + (0 if store_time is None else requested_at - store_time))
 
 
 def renewal_at(lease: Lease, failures: int = 0, *, failed_at: float = 0.0) -> float:
@@ -140,7 +140,7 @@ def issue(lake: Lake, sts: Sts, credentials: Credentials, session: str, *, attem
                 continue
             raise _refused(error, lake, sts, endpoint) from error
         date = answer.get("ResponseMetadata", {}).get("HTTPHeaders", {}).get("date")
-        return make_lease(given, asked_at=asked_at, store_time=_date(date), expires_at=expires_at)
+        return make_lease(given, requested_at=asked_at, store_time=_date(date), expires_at=expires_at)
 
 
 def _ask(service: Any, lake: Lake, sts: Sts, session: str) -> Any:

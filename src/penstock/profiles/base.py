@@ -151,7 +151,7 @@ _ADAPTIVE = (
         "30m",
         "Sending a table of this size to every executor is cheaper than shuffling the table that it is joined with",
         NVM_CONFIGURATION,
-        when=_roomy_heaps,
+        applies=_roomy_heaps,
     ),
     Setting(
         "spark.sql.broadcastTimeout",
@@ -167,14 +167,14 @@ _MEMORY = (
         "0.8",
         "Spark's 0.6 made stages fail or retry at 10 TB; from 4 GiB on, a fifth is enough for everything else",
         PLATFORM_SCALE,
-        when=_large_executors,
+        applies=_large_executors,
     ),
     Setting(
         "spark.memory.storageFraction",
         "0.2",
         "A job that reads its input once caches little; memory reserved for cached blocks is lost to sorts and joins",
         PLATFORM_SCALE,
-        when=_large_executors,
+        applies=_large_executors,
     ),
     Setting(
         "spark.sql.hive.filesourcePartitionFileCacheSize",
@@ -198,14 +198,14 @@ _NETWORK = (
         "Longer than any garbage collection or slow store; a closed connection, not this timeout, reveals a dead "
         "executor",
         f"{SPARK_CONFIGURATION}, networking",
-        when=lambda size: not many_executors(size),
+        applies=lambda size: not many_executors(size),
     ),
     Setting(
         "spark.network.timeout",
         "3600s",
         "With 100 executors, shorter timeouts declared busy executors dead",
         PLATFORM_TABLE_6,
-        when=many_executors,
+        applies=many_executors,
     ),
     Setting(
         "spark.shuffle.io.maxRetries",
@@ -218,7 +218,7 @@ _NETWORK = (
         "60s",
         "An overloaded executor among 100 needs long to recover; ten retries at Spark's five seconds are too short",
         PLATFORM_TABLE_6,
-        when=many_executors,
+        applies=many_executors,
     ),
     *(
         Setting(
@@ -226,7 +226,7 @@ _NETWORK = (
             "64",
             "Spark uses at most 8 threads by default, too few to serve 100 executors at once",
             PLATFORM_TABLE_6,
-            when=many_executors,
+            applies=many_executors,
         )
         for module in ("shuffle", "rpc")
         for kind in ("server", "client")
@@ -236,7 +236,7 @@ _NETWORK = (
         "64",
         "As for the shuffle's threads (Spark 4 does not read spark.shuffle.io.threads, which is in the same table)",
         PLATFORM_TABLE_6,
-        when=many_executors,
+        applies=many_executors,
     ),
     Setting(
         "spark.shuffle.checksum.algorithm",
@@ -251,7 +251,7 @@ _NETWORK = (
         "Shuffle and spill files become smaller than with lz4, for more processor time: worth it where many executors "
         "share the network and the shuffle drives, which were the bottleneck there",
         f"{SPARK_CONFIGURATION}, compression and serialization; {PLATFORM_SCALE}",
-        when=many_executors,
+        applies=many_executors,
     ),
 )
 

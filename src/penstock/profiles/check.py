@@ -296,7 +296,7 @@ def _not_sparks(key: str, known: Registry) -> Problem:
 
 def _typo(key: str, near: str, known: Registry) -> Problem:
     # In a user's own name space, and for names that differ by more than a typo, the similarity may be chance.
-    certain = known.is_slip(key, near) and (_sparks_own(key, known) or key.lower() == near.lower())
+    certain = known.is_typo(key, near) and (_sparks_own(key, known) or key.lower() == near.lower())
     return (error if certain else warning)(
         key,
         problem=f"this release of Spark has no setting {key}",
@@ -318,7 +318,7 @@ def _wrong_kind(settings: Mapping[str, str], known: Registry) -> Iterator[Proble
         setting = known.get(key)
         if setting is None:
             continue
-        if expected := setting.expects(value):
+        if expected := setting.expected(value):
             example = f", for example {setting.default}" if setting.default and "<" not in setting.default else ""
             yield error(key, problem=f"{key}={value} is not {expected}", fix=f"give {expected}{example}")
         if setting.deprecated:

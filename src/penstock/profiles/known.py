@@ -39,7 +39,7 @@ class KnownSetting:
     choices: tuple[str, ...] = ()
     deprecated: str | None = None
 
-    def expects(self, value: str) -> str | None:
+    def expected(self, value: str) -> str | None:
         """Describe the expected kind of value; None where `value` is valid or cannot be checked."""
         text = value.strip()
         reads = (_HADOOP_READS if self.key.startswith(HADOOP_PREFIX) else _READS).get(self.kind)
@@ -113,7 +113,7 @@ class Registry:
         near = difflib.get_close_matches(name, self._candidates(name), n=1, cutoff=_SIMILARITY)
         return near[0] if near else None
 
-    def is_slip(self, key: str, near: str) -> bool:
+    def is_typo(self, key: str, near: str) -> bool:
         """Return whether the two keys differ by a typo only: a letter or two, capitals, dots."""
         name = _without_bucket(key)
         return _folded(name) == _folded(near) or _edits(name, near) <= _LETTERS_IN_A_TYPO

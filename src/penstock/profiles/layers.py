@@ -38,7 +38,7 @@ class Setting:
     value: str | Callable[[ClusterSize], str]
     reason: str
     source: str
-    when: Callable[[ClusterSize], bool] = always
+    applies: Callable[[ClusterSize], bool] = always
 
     def value_for(self, size: ClusterSize) -> str:
         return self.value if isinstance(self.value, str) else self.value(size)
@@ -58,7 +58,7 @@ class Layer:
         return Layer(name, reason, tuple(Setting(key, value, reason, source) for key, value in values.items()))
 
     def for_size(self, size: ClusterSize) -> Iterable[tuple[Setting, str]]:
-        return ((setting, setting.value_for(size)) for setting in self.settings if setting.when(size))
+        return ((setting, setting.value_for(size)) for setting in self.settings if setting.applies(size))
 
 
 def mebibytes(amount: int) -> str:
@@ -181,7 +181,7 @@ class ResolvedSetting:
         return self.origins[-1]
 
     @property
-    def overrode(self) -> tuple[Origin, ...]:
+    def overridden(self) -> tuple[Origin, ...]:
         """The layers whose value was replaced."""
         return () if _is_merged(self.key) else self.origins[:-1]
 

@@ -84,7 +84,7 @@ UPLOADS = (
         "array",
         "With 4 GiB of heap per core, a task's blocks fit into memory and need not pass through the scratch disk",
         CEPH_LAKE_S3A,
-        when=_memory_to_spare,
+        applies=_memory_to_spare,
     ),
     Setting(
         S3A + "multipart.size",

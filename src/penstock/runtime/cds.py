@@ -224,7 +224,7 @@ def _await_end(
         if not running:
             return None
         waited_for = f"waited for the training {' and '.join(running)}"
-        if idle.over():
+        if idle.expired():
             return f"{waited_for}, which made no progress for {_IDLE_SECONDS:.0f} s"
         if core_seconds() > _MOST_CORE_SECONDS:
             return f"{waited_for}, which did not end after {_MOST_CORE_SECONDS:.0f} s of processor time"

@@ -211,8 +211,8 @@ def create_app(
     service: Service,
     *,
     limits: RequestLimits | None = None,
-    journal: Callable[[AnsweredRequest], None] = lambda _: None,
-    beside: Callable[[Service], AbstractAsyncContextManager[Any]] | None = None,
+    log_request: Callable[[AnsweredRequest], None] = lambda _: None,
+    background_tasks: Callable[[Service], AbstractAsyncContextManager[Any]] | None = None,
 ) -> FastAPI:
     """Create the application. `beside` is entered when it starts, and left when it ends: its background tasks."""
 
@@ -226,10 +226,10 @@ def create_app(
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         to_thread.current_default_thread_limiter().total_tokens = service.bounds.threads
         try:
-            if beside is None:
+            if background_tasks is None:
                 yield
             else:
-                async with beside(service):
+                async with background_tasks(service):
                     yield
         finally:
             auditor.close()
@@ -246,14 +246,14 @@ def create_app(
     def report(seen: AnsweredRequest) -> None:
         service.metrics.count(seen)
         auditor.add(seen)
-        journal(seen)
+        log_request(seen)
 
     app.add_middleware(
         Guard,
         limits=limits or RequestLimits(),
         report=report,
         admit=auditor.admit,
-        under_way=service.under_way,
+        request_counts=service.request_counts,
         identify=service.tokens.authenticate,
     )
     return app

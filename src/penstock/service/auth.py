@@ -122,19 +122,19 @@ class BrowserGrant:
     path: str
 
 
-class PassStore(Protocol):
-    """Store of tokens and passes. It has digests of the passes only, so a reader of the store can open nothing."""
+class GrantStore(Protocol):
+    """Store of tokens and page grants. It has digests of the grants only, so a reader of the store can open nothing."""
 
     def get(self, token_id: str) -> Token:
         """Raises `NotFound`."""
 
-    def add_pass(self, digest: str, added: PageGrant, *, at: datetime) -> None:
-        """Store the pass, and delete those that had expired by `at`."""
+    def add_grant(self, digest: str, added: PageGrant, *, at: datetime) -> None:
+        """Store the grant, and delete those that had expired by `at`."""
 
-    def take_pass(self, digest: str) -> PageGrant | None:
-        """Delete and return the pass, atomically: one of several concurrent calls gets it."""
+    def take_grant(self, digest: str) -> PageGrant | None:
+        """Delete and return the grant, atomically: one of several concurrent calls gets it."""
 
-    def find_pass(self, digest: str) -> PageGrant | None: ...
+    def find_grant(self, digest: str) -> PageGrant | None: ...
 
 
 class BrowserGrants:
@@ -143,7 +143,7 @@ class BrowserGrants:
     A grant ends with the token it was requested with: by expiry, revocation and rotation alike.
     """
 
-    def __init__(self, store: PassStore, clock: Callable[[], datetime]) -> None:
+    def __init__(self, store: GrantStore, clock: Callable[[], datetime]) -> None:
         self._store = store
         self._clock = clock
 
@@ -157,20 +157,20 @@ class BrowserGrants:
             )
         secret, at = secrets.token_urlsafe(32), self._clock()
         added = PageGrant(path, caller.token_id, self._store.get(caller.token_id).secret_hash, at + GRANT_LIFETIME)
-        self._store.add_pass(grant_digest("page", secret), added, at=at)
+        self._store.add_grant(grant_digest("page", secret), added, at=at)
         return BrowserGrant(cookie_name(path), secret, path)
 
     def caller(self, path: str, cookies: Mapping[str, str]) -> Caller | None:
         """Return the caller whom the request's cookies let open `path`, if any."""
         secret = cookies.get(cookie_name(path))
-        found = None if secret is None else self._store.find_pass(grant_digest("page", secret))
+        found = None if secret is None else self._store.find_grant(grant_digest("page", secret))
         if found is None or found.root != path:
             return None
         return grant_caller(found, self._store.get, at=self._clock())
 
 
 def grant_caller(held: PageGrant, current: Callable[[str], Token], *, at: datetime) -> Caller | None:
-    """Return the caller whose token the pass was issued with; None once either has ended.
+    """Return the caller whose token the grant was issued with; None once either has ended.
 
     `current` returns a token by its id, or raises `NotFound`.
     """

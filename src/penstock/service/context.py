@@ -86,7 +86,7 @@ class _Applications(Collector):
 class Reports(Protocol):
     """The lab's runs that a service shows. The service does not import the lab: the caller of `serve` passes them."""
 
-    def listed(self) -> list[dict[str, Any]]:
+    def rows(self) -> list[dict[str, Any]]:
         """Return a row for each run, the newest first."""
 
     def page(self, run_id: str) -> str:
@@ -96,7 +96,7 @@ class Reports(Protocol):
 class NoReports:
     """The runs of a service without a lab: none."""
 
-    def listed(self) -> list[dict[str, Any]]:
+    def rows(self) -> list[dict[str, Any]]:
         return []
 
     def page(self, run_id: str) -> str:
@@ -120,23 +120,23 @@ class Service:
     closing: threading.Event = field(default_factory=threading.Event)
 
     def __post_init__(self) -> None:
-        self.tails = LogTailing(_Logs(self.engine), closing=self.closing.is_set)
-        self.news = ChangeNotifier(self.engine.get, closing=self.closing)
+        self.log_tailing = LogTailing(_Logs(self.engine), closing=self.closing.is_set)
+        self.change_notifier = ChangeNotifier(self.engine.get, closing=self.closing)
         self.metrics = Metrics(self._counts)
         self.feed = EventFeed(EngineEvents(self), closing=self.closing.is_set)
-        self.paths = PathRedactor(self.home)
+        self.path_redactor = PathRedactor(self.home)
         self.browser_grants = BrowserGrants(self.tokens, now)
-        self.under_way = RequestCounts(self.bounds)
+        self.request_counts = RequestCounts(self.bounds)
         self.spark_ui = SparkUi(self.tokens, now)
 
     def notify(self, application_id: str) -> None:
         """Announce that an application changed. Called on the event loop."""
-        self.news.notify(application_id)
+        self.change_notifier.notify(application_id)
         self.feed.notify(application_id)
 
     def notify_all(self) -> None:
         """Announce that any application may have changed. Called on the event loop."""
-        self.news.notify_all()
+        self.change_notifier.notify_all()
         self.feed.notify_all()
 
     def _counts(self) -> Counts:

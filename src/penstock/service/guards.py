@@ -24,7 +24,7 @@ from anyio import CapacityLimiter, to_thread
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from penstock.engine.repository.applications import now
-from penstock.engine.tokens import Caller, Token, is_current, not_valid
+from penstock.engine.tokens import Caller, Token, invalid_token, is_current
 from penstock.errors import InvalidInput, NotFound, PenstockError, QuotaExceeded, ServiceError
 from penstock.service.access_log import AnsweredRequest
 from penstock.service.auth import presented_token
@@ -106,16 +106,16 @@ class RequestCounts:
 class Slot:
     """The place of one request in the counts. `holder` is the token or address it counts for."""
 
-    def __init__(self, under_way: RequestCounts, holder: _Holder) -> None:
-        self._under_way = under_way
+    def __init__(self, request_counts: RequestCounts, holder: _Holder) -> None:
+        self._request_counts = request_counts
         self.holder = holder
 
     def belongs_to(self, token_id: str) -> None:
         """Count the request for the token that its cookie belongs to. Raises `QuotaExceeded`."""
-        self._under_way.move(self, token_id)
+        self._request_counts.move(self, token_id)
 
     def end(self) -> None:
-        self._under_way.end(self)
+        self._request_counts.end(self)
 
 
 async def while_valid(
@@ -159,9 +159,9 @@ def _require_valid(token: Token, current: Callable[[str], Token]) -> None:
     try:
         found = current(token.id)
     except NotFound:
-        raise not_valid() from None
+        raise invalid_token() from None
     if not is_current(found, token.secret_hash, at=now()):
-        raise not_valid()
+        raise invalid_token()
 
 
 def _network(address: str) -> str:
@@ -241,14 +241,14 @@ class Guard:
         limits: RequestLimits,
         report: Callable[[AnsweredRequest], None],
         admit: Callable[[str], None] = lambda _: None,
-        under_way: RequestCounts | None = None,
+        request_counts: RequestCounts | None = None,
         identify: Callable[[str], Caller] | None = None,
     ) -> None:
         self._app = app
         self._limits = limits
         self._report = report
         self._admit = admit
-        self._under_way = under_way or RequestCounts(ConcurrencyLimits())
+        self._request_counts = request_counts or RequestCounts(ConcurrencyLimits())
         self._identify = identify
         # A pool of its own, so that slow routes do not delay the identification of other callers.
         self._threads = CapacityLimiter(_IDENTIFIED_AT_ONCE)
@@ -316,7 +316,7 @@ class Guard:
     async def _slot(self, scope: Scope) -> Slot:
         caller = await self._identified(scope)
         try:
-            return self._under_way.begin((scope.get("client") or ("",))[0], caller.token_id if caller else None)
+            return self._request_counts.begin((scope.get("client") or ("",))[0], caller.token_id if caller else None)
         except QuotaExceeded as error:
             raise _Refused(429, error) from None
 

@@ -150,7 +150,7 @@ def install(app: FastAPI) -> None:
 
 def redacted(request: Request, error: PenstockError) -> PenstockError:
     """Return the error with this machine's paths redacted."""
-    paths: PathRedactor = request.app.state.service.paths
+    paths: PathRedactor = request.app.state.service.path_redactor
     return paths.redact_error(error)
 
 

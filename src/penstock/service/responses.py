@@ -453,36 +453,23 @@ class Context(Protocol):
     """The part of the service that responses are made from."""
 
     engine: Engine
-    paths: PathRedactor
+    path_redactor: PathRedactor
 
 
 def application(context: Context, found: EngineApplication) -> ApplicationResponse:
     observed = context.engine.clusters.observe(found)
     progress = observed.progress if observed is not None else None
-    return ApplicationResponse(
-        id=found.id,
-        name=found.spec.name,
-        state=found.state,
-        instance=found.spec.instance,
-        priority=found.spec.priority,
-        reason=None if found.reason is None else _reason(context, found.reason),
-        submitted_at=found.submitted_at,
-        admitted_at=found.admitted_at,
-        started_at=found.started_at,
-        ended_at=found.ended_at,
-        not_before=found.not_before,
-        attempt=found.attempt,
-        attempts=[
-            Attempt.model_validate(attempt).model_copy(update={"reason": _reason(context, attempt.reason)})
-            for attempt in found.attempts
-        ],
-        cost=cost(context, found),
-        spark_application_id=found.spark_application_id,
-        exit_code=found.exit_code,
-        summary=None if found.summary is None else _redacted(context, found.summary),
-        progress=None if progress is None else context.paths.redact_json(progress),
-        ui=f"/v1/applications/{found.id}/ui" if found.can_be_watched else None,
-        spec=Specification.model_validate(found.spec),
+    return ApplicationResponse.model_validate(
+        {
+            **vars(found),
+            **{name: getattr(found.spec, name) for name in ("name", "instance", "priority")},
+            "reason": found.reason and _reason(context, found.reason),
+            "attempts": [{**vars(attempt), "reason": _reason(context, attempt.reason)} for attempt in found.attempts],
+            "cost": cost(context, found),
+            "summary": None if found.summary is None else _redacted(context, found.summary),
+            "progress": None if progress is None else context.path_redactor.redact_json(progress),
+            "ui": f"/v1/applications/{found.id}/ui" if found.can_be_watched else None,
+        }
     )
 
 
@@ -491,22 +478,22 @@ def submitted(context: Context, found: EngineApplication, warnings: Iterable[str
 
 
 def _reason(context: Context, reason: EngineReason) -> Reason:
-    redact = context.paths.redact
+    redact = context.path_redactor.redact
     return Reason(code=reason.code, message=redact(reason.message), fix=redact(reason.fix))
 
 
 def _redacted(context: Context, summary: Mapping[str, Any]) -> dict[str, Any]:
-    places = {name: context.paths.redact(str(summary[name])) for name in _PLACES if name in summary}
+    places = {name: context.path_redactor.redact(str(summary[name])) for name in _PLACES if name in summary}
     return {**summary, **places}
 
 
 def cost(context: Context, found: EngineApplication) -> Cost | None:
-    so_far = context.engine.pricing.so_far(found, now())
+    so_far = context.engine.pricing.accrued_cost(found, now())
     return None if so_far is None else Cost.model_validate(so_far)
 
 
 def session(context: Context, found: sessions.Session) -> Session:
-    return Session.model_validate(context.paths.redact_json(found.to_json()))
+    return Session.model_validate(context.path_redactor.redact_json(found.to_json()))
 
 
 def instance(found: fairness.Instance, use: fairness.InstanceUsage) -> Instance:
@@ -535,33 +522,13 @@ def queue(context: Context, sees: Callable[[str], bool], instance: str | None = 
         # An application admitted between the two reads is no longer waiting.
         if (found := waiting.get(place.id)) is None or not sees(place.instance):
             continue
-        share = promised(found.spec.size)
-        items.append(
-            Waiting(
-                id=place.id,
-                name=found.spec.name,
-                instance=place.instance,
-                priority=found.spec.priority,
-                position=place.position,
-                submitted_at=found.submitted_at,
-                reason=Reason.model_validate(place.reason) if place.reason else None,
-                cores=share.cores,
-                memory_bytes=share.memory_bytes,
-            )
-        )
+        parts = {**vars(place), **vars(promised(found.spec.size))}
+        parts |= {"name": found.spec.name, "priority": found.spec.priority, "submitted_at": found.submitted_at}
+        items.append(Waiting.model_validate(parts))
     capacity = context.engine.backend.capacity()
     used = context.engine.queues.usage().values()
     return Queue(
         items=items,
-        capacity=Capacity(
-            cores=capacity.cores,
-            promisable_cores=int(capacity.cores * CORES_PER_CORE),
-            memory_bytes=capacity.memory_bytes,
-        ),
-        used=Use(
-            cores=sum(use.cores for use in used),
-            memory_bytes=sum(use.memory_bytes for use in used),
-            running=sum(use.running for use in used),
-            waiting=sum(use.waiting for use in used),
-        ),
+        capacity=Capacity.model_validate({**vars(capacity), "promisable_cores": int(capacity.cores * CORES_PER_CORE)}),
+        used=Use(**{part: sum(getattr(use, part) for use in used) for part in Use.model_fields}),
     )

@@ -23,7 +23,7 @@ from penstock.catalog.database import Database
 from penstock.engine.dispatcher import Dispatcher, Housekeeping
 from penstock.engine.engine import Engine
 from penstock.engine.repository.applications import CONNECTION_LOST
-from penstock.engine.repository.retention import Retention, checked
+from penstock.engine.repository.retention import Retention, validate
 from penstock.engine.tokens import EVERY_INSTANCE, Scope, TokenStore, first_token_file
 from penstock.engine.webhooks import AllowedNetworks, Webhooks, signing_secret
 from penstock.home import Home, write_atomically
@@ -37,7 +37,7 @@ from penstock.service.context import NoReports, Reports, Service
 from penstock.service.ibm.configuration import instances_by_home
 from penstock.service.listening import GRACE_SECONDS, Listening, bind, refuse_unsafe, spark_pages_listening
 from penstock.service.spark_pages import create_spark_app
-from penstock.service.spark_ui import SparkOrigin, checked_url
+from penstock.service.spark_ui import SparkOrigin, validate_url
 
 HEADER_TIMEOUT_SECONDS = 15.0
 
@@ -106,9 +106,9 @@ def serve(
     Spark's pages are on a port of their own, with the service's host and certificate; `spark_ui_url` is the origin that
     browsers see in front of it. `reports` are the lab's runs; none by default.
     """
-    checked_retention = checked(retention or Retention())
+    checked_retention = validate(retention or Retention())
     pages = spark_pages_listening(listening, spark_ui_port)
-    origin = SparkOrigin(pages.port, None if spark_ui_url is None else checked_url(spark_ui_url))
+    origin = SparkOrigin(pages.port, None if spark_ui_url is None else validate_url(spark_ui_url))
     database = Database(home)
     database.require_own_login()
     home.create()
@@ -120,12 +120,17 @@ def serve(
     # Before anything listens: only an administrator can mend a key that does not decrypt the database's secrets.
     signing_secret(home, DEFAULT_INSTANCE)
     registry.adopt_unmarked(Lakes(home), instances_by_home(service.engine.queues.instances()))
-    spark_app = create_spark_app(service, journal=access_log.log_request)
-    beside = partial(
-        _beside, webhooks=Webhooks(service.engine.outbox, home, AllowedNetworks.from_environment()), spark_app=spark_app
+    spark_app = create_spark_app(service, log_request=access_log.log_request)
+    background_tasks = partial(
+        _background_tasks,
+        webhooks=Webhooks(service.engine.outbox, home, AllowedNetworks.from_environment()),
+        spark_app=spark_app,
     )
     config = uvicorn.Config(
-        ByPort(create_app(service, journal=access_log.log_request, beside=beside), {pages.port: spark_app}),
+        ByPort(
+            create_app(service, log_request=access_log.log_request, background_tasks=background_tasks),
+            {pages.port: spark_app},
+        ),
         http=HeaderTimeoutProtocol,
         ws="none",
         log_config=None,
@@ -161,11 +166,11 @@ class _Server(uvicorn.Server):
 
 
 @asynccontextmanager
-async def _beside(service: Service, webhooks: Webhooks, spark_app: FastAPI) -> AsyncIterator[None]:
+async def _background_tasks(service: Service, webhooks: Webhooks, spark_app: FastAPI) -> AsyncIterator[None]:
     loop = asyncio.get_running_loop()
     housekeeping = Housekeeping(service.engine, service.retention)
     workers = [
-        threading.Thread(target=_hear, args=[service, loop], name="news", daemon=True),
+        threading.Thread(target=_hear, args=[service, loop], name="change notifier", daemon=True),
         threading.Thread(target=Dispatcher(service.engine).run, args=[service.closing], name="dispatcher", daemon=True),
         threading.Thread(target=webhooks.run, args=[service.closing], name="webhooks", daemon=True),
         threading.Thread(target=housekeeping.run, args=[service.closing], name="housekeeping", daemon=True),
@@ -185,7 +190,7 @@ async def _beside(service: Service, webhooks: Webhooks, spark_app: FastAPI) -> A
 
 def _hear(service: Service, loop: asyncio.AbstractEventLoop) -> None:
     """Forward the database's notifications of changes, also across its failures and restarts."""
-    keep_going("news", lambda: _pass_on(service, loop), service.closing, log=_log, transient=CONNECTION_LOST)
+    keep_going("change notifier", lambda: _pass_on(service, loop), service.closing, log=_log, transient=CONNECTION_LOST)
     loop.call_soon_threadsafe(service.notify_all)
 
 

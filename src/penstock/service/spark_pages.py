@@ -54,7 +54,7 @@ def create_spark_app(
     service: Service,
     *,
     limits: RequestLimits | None = None,
-    journal: Callable[[AnsweredRequest], None] = lambda _: None,
+    log_request: Callable[[AnsweredRequest], None] = lambda _: None,
 ) -> FastAPI:
     """Create the application of the pages' port."""
     app = FastAPI(title="Spark's pages", openapi_url=None, docs_url=None, redoc_url=None)
@@ -64,9 +64,9 @@ def create_spark_app(
 
     def report(seen: AnsweredRequest) -> None:
         service.metrics.count(seen)
-        journal(seen)
+        log_request(seen)
 
-    app.add_middleware(Guard, limits=limits or RequestLimits(), report=report, under_way=service.under_way)
+    app.add_middleware(Guard, limits=limits or RequestLimits(), report=report, request_counts=service.request_counts)
     return app
 
 
@@ -221,8 +221,8 @@ def _no_past(found: Application) -> NotFound:
 def _past(service: Service, lake: str | None, prefix: str) -> Upstream:
     # The lookup also proves that it is a lake's name before it becomes a directory's.
     lakes = Lakes(service.home)
-    name = lakes.get(lakes.kept_in(lake)).name
-    return Upstream(*HistoryServers(service.engine).look(name), prefix=prefix)
+    name = lakes.get(lakes.artifact_lake(lake)).name
+    return Upstream(*HistoryServers(service.engine).address(name), prefix=prefix)
 
 
 def _origin(service: Service, request: Request) -> str:

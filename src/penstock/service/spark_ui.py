@@ -28,7 +28,7 @@ from starlette.background import BackgroundTask
 from penstock.engine.tokens import Caller, PageGrant, grant_digest
 from penstock.errors import InvalidInput, ServiceError, Unauthenticated
 from penstock.service import auth
-from penstock.service.auth import PassStore, grant_caller
+from penstock.service.auth import GrantStore, grant_caller
 
 _TO_SPARK = ("accept", "accept-encoding", "accept-language", "if-none-match", "if-modified-since", "range")
 _FROM_SPARK = (
@@ -237,7 +237,7 @@ class SparkCookie:
 class SparkUi:
     """Tickets and cookies. Services that share `store` accept each other's."""
 
-    def __init__(self, store: PassStore, clock: Callable[[], datetime]) -> None:
+    def __init__(self, store: GrantStore, clock: Callable[[], datetime]) -> None:
         self._store = store
         self._clock = clock
 
@@ -250,7 +250,7 @@ class SparkUi:
 
     def cookie(self, ticket: str) -> SparkCookie:
         """Exchange a ticket, which is void afterwards, for a cookie. Raises `Unauthenticated`."""
-        taken = self._store.take_pass(grant_digest("ticket", ticket))
+        taken = self._store.take_grant(grant_digest("ticket", ticket))
         if taken is None or self._caller(taken) is None:
             raise Unauthenticated(
                 "This link is no longer valid",
@@ -266,7 +266,7 @@ class SparkUi:
         The caller has the token's present rights, which are checked for every page.
         """
         secret = cookies.get(cookie_name(root), "")
-        found = self._store.find_pass(grant_digest("cookie", secret))
+        found = self._store.find_grant(grant_digest("cookie", secret))
         if found is not None and found.root == root and (caller := self._caller(found)) is not None:
             return caller
         raise Unauthenticated(
@@ -277,7 +277,7 @@ class SparkUi:
 
     def _add(self, kind: str, added: PageGrant) -> str:
         secret = secrets.token_urlsafe(32)
-        self._store.add_pass(grant_digest(kind, secret), added, at=self._clock())
+        self._store.add_grant(grant_digest(kind, secret), added, at=self._clock())
         return secret
 
     def _caller(self, found: PageGrant) -> Caller | None:
@@ -291,7 +291,7 @@ class SparkOrigin:
     port: int
     url: str | None = None
 
-    def seen_from(self, scheme: str, host: str) -> str:
+    def for_console(self, scheme: str, host: str) -> str:
         """Return the pages' origin for a browser that has the console at `scheme://host`.
 
         Raises `InvalidInput` for a malformed host, and `ServiceError` where both are one origin: the pages could read
@@ -308,7 +308,7 @@ class SparkOrigin:
         return found
 
 
-def checked_url(text: str) -> str:
+def validate_url(text: str) -> str:
     """Return the origin in an administrator's setting. Raises `InvalidInput` for any other text."""
     scheme, _, host = text.rstrip("/").partition("://")
     try:

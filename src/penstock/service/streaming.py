@@ -264,7 +264,7 @@ class EngineEvents:
             if observed is not None and observed.progress is not None:
                 cost = responses.cost(self._service, found)
                 more = {"id": found.id, "cost": cost and cost.model_dump(mode="json")}
-                shown = self._service.paths.redact_json(observed.progress)
+                shown = self._service.path_redactor.redact_json(observed.progress)
                 yield Event("progress", found.spec.instance, {**shown, **more})
 
     def queue(self, instances: Instances) -> Mapping[str, Any]:

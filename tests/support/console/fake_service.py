@@ -37,14 +37,14 @@ class FakeService:
         self.url = ""
         self._listeners: list[tuple[asyncio.AbstractEventLoop, asyncio.Queue[str]]] = []
 
-    def tell(self, event: str, data: Any) -> None:
+    def send_event(self, event: str, data: Any) -> None:
         """Send an event to every page that listens."""
         for loop, queue in self._listeners:
             loop.call_soon_threadsafe(queue.put_nowait, f"event: {event}\ndata: {json.dumps(data)}\n\n")
 
     def change(self, application_id: str, **values: Any) -> None:
         self.applications[application_id] |= values
-        self.tell("application", self.applications[application_id])
+        self.send_event("application", self.applications[application_id])
 
     async def answer(self, request: Request) -> Any:
         path, query = request.url.path.removeprefix("/v1/"), request.query_params

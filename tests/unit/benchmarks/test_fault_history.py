@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from benchmarks.chaos.history import Found, Outcome, Told, possible, violations
+from benchmarks.chaos.history import CommittedRows, JobReport, Outcome, possible, violations
 from benchmarks.chaos.operations import APPEND, DYNAMIC, OVERWRITE, Job
 
 ALL = (0, 1, 2)
@@ -12,13 +12,13 @@ ALL = (0, 1, 2)
 
 def reported(
     name: str, kind: str, *partitions: int, at: tuple[float, float | None] = (0, 100), how: str = "done"
-) -> Told:
-    return Told(Job(name, kind, "t", 30, 1, partitions or ALL), Outcome(how), *at)
+) -> JobReport:
+    return JobReport(Job(name, kind, "t", 30, 1, partitions or ALL), Outcome(how), *at)
 
 
-def all_of(*jobs: Told) -> list[Found]:
+def all_of(*jobs: JobReport) -> list[CommittedRows]:
     return [
-        Found(one.job.id, partition, one.job.rows_in(partition), one.job.rows_in(partition), 1)
+        CommittedRows(one.job.id, partition, one.job.rows_in(partition), one.job.rows_in(partition), 1)
         for one in jobs
         for partition in one.job.partitions
     ]

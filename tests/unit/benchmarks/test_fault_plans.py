@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 
 from benchmarks.chaos import request_faults, schedule
-from benchmarks.chaos.faults import Answer, Chooser, Delay, KillClient, Plan, Request, Reset, Rule, draw
+from benchmarks.chaos.faults import Answer, Delay, FaultSelector, KillClient, Plan, Request, Reset, Rule, draw
 
 JOB = "3f0e8a52-6b1c-4d0e-9a51-0c4a8f3b7d10"
 OTHER = "00000000-6b1c-4d0e-9a51-0c4a8f3b7d10"
@@ -40,18 +40,18 @@ def test_a_request_is_known_by_its_line(line: str, operation: str, key: str) -> 
     assert (request.operation, request.key) == (operation, key)
 
 
-def test_a_copy_is_told_from_a_put_by_its_header() -> None:
+def test_a_copy_is_distinguished_from_a_put_by_its_header() -> None:
     assert Request.of("PUT", "/lake/a", {"x-amz-copy-source": "/lake/b"}).operation == "CopyObject"
 
 
 def test_the_same_seed_does_the_same_whatever_the_order() -> None:
     plan = request_faults.usual("7")
     keys = [f"chaos/t/part={number}/x" for number in range(300)]
-    there, back = Chooser(plan), Chooser(plan)
+    there, back = FaultSelector(plan), FaultSelector(plan)
     first = {key: there.choose(get(key)) for key in keys}
     assert {key: back.choose(get(key)) for key in reversed(keys)} == first
     assert any(fault for fault, _ in first.values())
-    other = Chooser(request_faults.usual("8"))
+    other = FaultSelector(request_faults.usual("8"))
     assert {key: other.choose(get(key)) for key in keys} != first
 
 
@@ -65,25 +65,25 @@ def test_names_that_a_run_makes_up_do_not_count() -> None:
 
 
 def test_a_request_that_is_tried_again_has_a_chance_of_its_own() -> None:
-    chooser = Chooser(Plan("7", (Rule(Reset(), 0.5),)))
-    drawn = [chooser.choose(get("a")) for _ in range(100)]
+    selector = FaultSelector(Plan("7", (Rule(Reset(), 0.5),)))
+    drawn = [selector.choose(get("a")) for _ in range(100)]
     assert [occurrence for _, occurrence in drawn] == list(range(1, 101))
     assert 30 < sum(fault is not None for fault, _ in drawn) < 70
 
 
 def test_rates_are_of_the_requests_that_fit() -> None:
-    chooser = Chooser(Plan("7", (Rule(Delay(1.0), 0.2, ("GetObject",), "^a/"), Rule(Reset(), 0.1))))
-    drawn = Counter(chooser.choose(get(f"a/{number}"))[0] for number in range(4_000))
+    selector = FaultSelector(Plan("7", (Rule(Delay(1.0), 0.2, ("GetObject",), "^a/"), Rule(Reset(), 0.1))))
+    drawn = Counter(selector.choose(get(f"a/{number}"))[0] for number in range(4_000))
     assert drawn[Delay(1.0)] == pytest.approx(800, rel=0.15)
     assert drawn[Reset()] == pytest.approx(400, rel=0.2)
-    others = Counter(chooser.choose(Request("PutObject", "PUT", f"a/{number}"))[0] for number in range(4_000))
+    others = Counter(selector.choose(Request("PutObject", "PUT", f"a/{number}"))[0] for number in range(4_000))
     assert others[Delay(1.0)] == 0
     assert others[Reset()] == pytest.approx(400, rel=0.2)
 
 
 def test_a_rule_is_used_no_more_often_than_it_says() -> None:
-    chooser = Chooser(Plan("7", (Rule(KillClient(), 1.0, at_most=2),)))
-    assert [chooser.choose(get(key))[0] for key in "abcd"] == [KillClient(), KillClient(), None, None]
+    selector = FaultSelector(Plan("7", (Rule(KillClient(), 1.0, at_most=2),)))
+    assert [selector.choose(get(key))[0] for key in "abcd"] == [KillClient(), KillClient(), None, None]
 
 
 def test_a_plan_survives_being_written_down() -> None:

@@ -48,7 +48,7 @@ def test_faults_are_counted_where_they_struck_and_by_kind() -> None:
     assert json.loads(json.dumps(found)) == found
 
 
-def test_what_does_not_hold_is_told_with_its_seed() -> None:
+def test_a_violated_invariant_is_reported_with_its_seed() -> None:
     results = [result("7/0"), result("7/1", broken=("query a: 1 instead of 2",))]
     assert report.summary(results)["violations"] == {"every answer right": 1, "every state true": 0}
     said = report.text(results)

@@ -61,13 +61,13 @@ def warnings(root: Path) -> tuple[str, ...]:
 
 @SHARED
 def test_a_single_user_is_warned(database: Database, tmp_path: Path) -> None:
-    assert database.shares_its_login
+    assert database.shares_login
     assert warnings(tmp_path) == (SHARED_LOGIN,)
 
 
 @APART
 def test_a_login_of_its_own_is_nothing_to_speak_of(database: Database, tmp_path: Path) -> None:
-    assert not database.shares_its_login
+    assert not database.shares_login
     assert warnings(tmp_path) == ()
 
 

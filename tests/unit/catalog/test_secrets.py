@@ -40,7 +40,7 @@ def test_keys_are_exchanged_one_after_the_other() -> None:
     ],
     ids=["another key", "another name", "changed", "cut", "empty", "not base64"],
 )
-def test_whoever_can_write_the_table_gets_nothing_opened(keys: tuple[bytes], name: str, change: object) -> None:
+def test_a_writer_of_the_table_cannot_have_secrets_opened(keys: tuple[bytes], name: str, change: object) -> None:
     sealed = change(Sealer(ONE).seal("lake:x", CONTENT))  # type: ignore[operator]
     with pytest.raises(StateError) as refused:
         Sealer(*keys).open(name, sealed)

@@ -23,7 +23,7 @@ def test_show_says_where_each_value_comes_from_and_what_it_replaced() -> None:
     shown = json.loads(RUNNER.invoke(profile_app, ["show", "tpcds", "--json", "--executor-cores", "4"]).stdout)
     partitions = next(setting for setting in shown if setting["key"] == "spark.sql.shuffle.partitions")
     assert (partitions["value"], partitions["layer"]) == ("4", "tpcds")
-    assert [(gone["layer"], gone["value"]) for gone in partitions["overrode"]] == [("base", "12")]
+    assert [(gone["layer"], gone["value"]) for gone in partitions["overridden"]] == [("base", "12")]
 
 
 def test_show_in_words_has_value_reason_source_and_what_went() -> None:

@@ -10,7 +10,7 @@ from typing import cast
 
 import pytest
 
-from penstock.cli.foreground import Display, Output, drive
+from penstock.cli.foreground import Display, Output, follow
 from penstock.cli.target import Target
 from penstock.model import Application, ApplicationSpec, ClusterSize, ProcessSize, Reason, State
 
@@ -43,7 +43,7 @@ def signalled(*numbers: signal.Signals) -> list[str]:
     target = Signalled(*numbers)
     spec = ApplicationSpec("x.py", ClusterSize(ProcessSize(1, 1 << 30), ProcessSize(1, 1 << 30), 1), "x")
     application = Application("app-1", spec, State.ACCEPTED, submitted_at=datetime.now(timezone.utc))
-    drive(cast(Target, target), application, cast(Display, target), Output(lambda *_: b"", out=BytesIO(), err=None))
+    follow(cast(Target, target), application, cast(Display, target), Output(lambda *_: b"", out=BytesIO(), err=None))
     return target.asked
 
 

@@ -70,7 +70,7 @@ def test_each_command_is_its_statement(ran: list[str]) -> None:
     assert words == ["REFRESH", "SHOW", "DROP"]
 
 
-def test_what_was_done_and_which_columns_are_covered_is_told_to_people(ran: list[str]) -> None:
+def test_people_read_the_change_and_the_covered_columns(ran: list[str]) -> None:
     lines = penstock_index("build", "db.t").splitlines()
     assert lines[0] == "db.t: 144 files, 12 read now, 3 gone or replaced"
     day, price = lines[2:]
@@ -79,20 +79,22 @@ def test_what_was_done_and_which_columns_are_covered_is_told_to_people(ran: list
     assert penstock_index("drop", "db.t") == "Dropped the index of db.t\n"
 
 
-def test_programs_are_told_the_same_as_json(ran: list[str]) -> None:
+def test_programs_get_the_same_as_json(ran: list[str]) -> None:
     assert json.loads(penstock_index("build", "t", "--json")) == {"table": "t", "change": CHANGE, "columns": COLUMNS}
     assert json.loads(penstock_index("refresh", "t", "--json")) == {"table": "t", "change": CHANGE}
     assert json.loads(penstock_index("show", "t", "--json")) == {"table": "t", "columns": COLUMNS}
     assert json.loads(penstock_index("drop", "t", "--json")) == {"table": "t", "dropped": True}
 
 
-def test_a_table_without_an_index_is_told_how_to_get_one(monkeypatch: pytest.MonkeyPatch, ran: list[str]) -> None:
+def test_a_table_without_an_index_is_shown_with_the_command_that_builds_one(
+    monkeypatch: pytest.MonkeyPatch, ran: list[str]
+) -> None:
     monkeypatch.setattr(sql, "answers", lambda *_, **__: [result([])])
     assert penstock_index("show", "db.t") == "db.t has no index: penstock index build db.t\n"
     assert json.loads(penstock_index("show", "db.t", "--json")) == {"table": "db.t", "columns": []}
 
 
-def test_files_that_nothing_is_known_of_are_told() -> None:
+def test_files_without_entries_are_counted() -> None:
     told = index.in_words({"files": 1, "read": 0, "obsolete": 0, "unreadable": 2, "unsettled": 1000})
     assert told == (
         "1 file, 0 read now, 1 000 too recent, left to the next refresh, "
@@ -112,7 +114,7 @@ def test_files_that_nothing_is_known_of_are_told() -> None:
         ("s3a://lake/a b/c.d", "parquet.`s3a://lake/a b/c.d`"),
     ],
 )
-def test_tables_and_addresses_are_told_apart(given: str, written: str) -> None:
+def test_tables_and_addresses_are_distinguished(given: str, written: str) -> None:
     assert index.table_in_sql(given) == written
 
 

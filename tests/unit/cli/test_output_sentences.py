@@ -22,7 +22,7 @@ def test_the_line_says_where_bytes_came_from_and_never_rounds_up_to_all() -> Non
     )
 
 
-def test_what_went_wrong_is_told_only_where_it_did() -> None:
+def test_problems_are_printed_only_where_there_are_some() -> None:
     assert "SlowDown" not in lake_line(_use())
     assert lake_line(_use(answers_throttled=3)).endswith("2 retries, 3 “SlowDown” responses")
 
@@ -45,7 +45,7 @@ def test_the_closing_line_tells_of_skipping_only_where_an_index_was_asked() -> N
     assert "skipped" not in _ended()
 
 
-def test_what_was_skipped_is_told_in_files_bytes_and_time() -> None:
+def test_skipping_is_summed_up_in_files_bytes_and_time() -> None:
     skipped = SkippingMetrics.of({"skipping": {**_SKIPPED, "select_us": 4200}})
     assert skipped
     assert skipped_line(skipped) == (

@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from penstock.cli import service
-from penstock.engine.policy.fairness import Instance, Quota, checked
+from penstock.engine.policy.fairness import Instance, Quota, validate
 from penstock.errors import InvalidInput, NotFound
 
 GIB = 1 << 30
@@ -26,11 +26,11 @@ class Here:
     def change(self, name: str, change: Callable[[Instance], Instance]) -> Instance:
         if name not in self.known:
             raise NotFound(f"There is no instance {name}")
-        self.known[name] = checked(change(self.known[name]))
+        self.known[name] = validate(change(self.known[name]))
         return self.known[name]
 
     def put(self, instance: Instance) -> Instance:
-        self.known[instance.name] = checked(instance)
+        self.known[instance.name] = validate(instance)
         return instance
 
     def call(self, method: str, path: str, body: dict[str, Any] | None = None) -> Any:

@@ -70,7 +70,7 @@ def test_on_the_session_s_own_machine_no_tunnel_is_needed(url: str | None) -> No
     assert tunnel("sc://localhost:4711/;token=t", url) is None
 
 
-def test_from_elsewhere_the_way_there_is_told() -> None:
+def test_another_machine_gets_the_ssh_command_of_a_tunnel() -> None:
     assert (
         tunnel("sc://localhost:4711/;token=t", "https://spark.example:8998")
         == "ssh -L 4711:localhost:4711 spark.example"

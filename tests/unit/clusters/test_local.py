@@ -46,12 +46,12 @@ def test_a_full_disk_is_seen_before_anything_starts(home: Home, monkeypatch: pyt
     assert "PENSTOCK_HOME" in refused.value.fix
 
 
-def test_a_cluster_whose_keeper_is_gone_is_lost_even_when_its_process_id_lives_again(home: Home) -> None:
+def test_a_cluster_without_its_supervisor_is_lost_even_when_the_process_id_is_reused(home: Home) -> None:
     recorded(home, keeper={"pid": os.getpid(), "started": 1})
     assert LocalBackend(home).observe(LocalBackend(home).handle("app-1")).phase is Phase.LOST
 
 
-def test_a_recorded_end_needs_no_keeper(home: Home) -> None:
+def test_a_recorded_end_needs_no_supervisor(home: Home) -> None:
     recorded(home, keeper={"pid": 1, "started": 1}, ended=True, driver={"exit_code": 7})
     seen = LocalBackend(home).observe(LocalBackend(home).handle("app-1"))
     assert (seen.phase, seen.exit_code) == (Phase.ENDED, 7)

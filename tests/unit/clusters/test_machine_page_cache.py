@@ -118,7 +118,7 @@ def test_dropping_leaves_nothing_but_the_lock_that_processes_agree_through(home:
     assert machine.drop_pages(machine.tiers(home, GIB)) == 0
 
 
-def test_who_has_the_table_of_what_was_dropped_is_told_by_the_table(home: Home) -> None:
+def test_a_process_that_maps_a_dropped_table_reads_zeros(home: Home) -> None:
     memory, _ = machine.tiers(home, GIB)
     kept(memory, used=4096)
     with (memory.directory / "v1" / "table").open("rb") as mapped:

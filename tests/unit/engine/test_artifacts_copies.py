@@ -44,7 +44,7 @@ def of(application: str) -> ApplicationSpec:
 def test_a_program_and_what_it_needs_are_read_from_this_machine(copies: UploadCopies) -> None:
     program, module = brought(copies), brought(copies, b"X = 1\n", "module.py")
     asked = replace(of(program), python_files=(module,), files=("/here.txt",), jars=("s3a://bucket/other.jar",))
-    given = copies.instead_of_addresses(asked, LAKE)
+    given = copies.with_local_copies(asked, LAKE)
     assert Path(given.application).read_bytes() == b"print()\n"
     assert Path(given.application).name == "job.py"
     assert [Path(path).read_bytes() for path in given.python_files] == [b"X = 1\n"]
@@ -53,32 +53,32 @@ def test_a_program_and_what_it_needs_are_read_from_this_machine(copies: UploadCo
 
 def test_a_copy_that_was_changed_is_not_used(copies: UploadCopies) -> None:
     address = brought(copies)
-    Path(copies.instead_of_addresses(of(address), LAKE).application).write_bytes(b"import os\n")
-    assert copies.instead_of_addresses(of(address), LAKE).application == address
+    Path(copies.with_local_copies(of(address), LAKE).application).write_bytes(b"import os\n")
+    assert copies.with_local_copies(of(address), LAKE).application == address
 
 
 @pytest.mark.parametrize("end", ["..", f"{'0' * 64}/..", f"{'0' * 64}/job.py", "../../x"])
 def test_an_address_without_a_copy_stays_an_address(copies: UploadCopies, end: str) -> None:
     address = f"{LAKE.root}/{PLACE}{end}"
-    assert copies.instead_of_addresses(of(address), LAKE).application == address
+    assert copies.with_local_copies(of(address), LAKE).application == address
 
 
 def test_what_another_engine_or_lake_was_brought_is_not_ours_to_give(copies: UploadCopies) -> None:
     address = brought(copies)
-    assert copies.instead_of_addresses(of(address), replace(LAKE, bucket="other")).application == address
+    assert copies.with_local_copies(of(address), replace(LAKE, bucket="other")).application == address
     elsewhere = address.replace(PLACE, artifacts.uploads_of("theirs"))
-    assert copies.instead_of_addresses(of(elsewhere), LAKE).application == elsewhere
+    assert copies.with_local_copies(of(elsewhere), LAKE).application == elsewhere
 
 
 def test_a_large_file_is_left_to_the_lake(copies: UploadCopies) -> None:
     address = brought(copies, b"x" * (MOST_BYTES + 1))
-    assert copies.instead_of_addresses(of(address), LAKE).application == address
+    assert copies.with_local_copies(of(address), LAKE).application == address
 
 
 def test_a_full_or_broken_disk_refuses_no_upload(copies: UploadCopies, tmp_path: Path) -> None:
     (tmp_path / "home" / "cache" / "uploads").write_text("a file where the directory should be")
     address = brought(copies)
-    assert copies.instead_of_addresses(of(address), LAKE).application == address
+    assert copies.with_local_copies(of(address), LAKE).application == address
 
 
 def test_a_lake_that_does_not_give_the_file_refuses_nothing(copies: UploadCopies) -> None:
@@ -91,7 +91,7 @@ def test_a_lake_that_does_not_give_the_file_refuses_nothing(copies: UploadCopies
 def test_copies_that_no_application_names_go_when_they_are_old(copies: UploadCopies) -> None:
     old, named, young = (brought(copies, name.encode(), name) for name in ("old.py", "named.py", "young.py"))
     for address in (old, named):
-        os.utime(copies.instead_of_addresses(of(address), LAKE).application, (0, 0))
+        os.utime(copies.with_local_copies(of(address), LAKE).application, (0, 0))
     copies.sweep({LAKE.key(named)}, at=now(), kept=KEPT)
-    there = [copies.instead_of_addresses(of(it), LAKE).application != it for it in (old, named, young)]
+    there = [copies.with_local_copies(of(it), LAKE).application != it for it in (old, named, young)]
     assert there == [False, True, True]

@@ -22,7 +22,7 @@ def test_what_no_application_names_goes_when_it_is_old() -> None:
     assert artifacts.unused([old, young, named], {named.key}, at=NOW, kept=KEPT) == [old.key]
 
 
-def test_whoever_is_told_of_a_file_has_a_day_to_submit() -> None:
+def test_a_reported_upload_can_be_submitted_for_a_day() -> None:
     announced = brought("a.py", KEPT - timedelta(days=1, seconds=1))
     assert artifacts.outlives_submission(announced, at=NOW, kept=KEPT)
     assert artifacts.unused([announced], (), at=NOW + timedelta(days=1), kept=KEPT) == []

@@ -159,17 +159,17 @@ def test_a_process_at_idle_priority_is_not_given_up_while_the_machine_is_busy() 
     deadline = IdleDeadline(lambda: work, seconds=120, least_core_seconds=3, clock=spare_time)
     for _ in range(100):
         machine.run(60, spare=0.01)
-        assert not deadline.over()
+        assert not deadline.expired()
     machine.run(59, spare=2.0)  # the clock is never faster than the machine's
-    assert not deadline.over()
+    assert not deadline.expired()
     work = 5.0
     machine.run(59, spare=1.0)
-    assert not deadline.over()
+    assert not deadline.expired()
     for _ in range(2):
         machine.run(60, spare=1.0)
-        assert not deadline.over()
+        assert not deadline.expired()
     machine.run(2, spare=1.0)
-    assert deadline.over()
+    assert deadline.expired()
 
 
 @dataclass

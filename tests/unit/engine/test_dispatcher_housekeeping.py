@@ -118,16 +118,16 @@ def test_a_lake_that_is_used_between_the_look_and_the_removal_is_kept(engine: Fa
 def test_what_its_applications_left_is_found_in_the_original_as_long_as_the_records_name_it(engine: FakeEngine) -> None:
     lakes = Lakes(engine.home)
     made = lakes.add(registry.credential_scoped(ARCHIVE, KEYS, "a"), KEYS)
-    assert lakes.kept_in(made.name) == made.name
+    assert lakes.artifact_lake(made.name) == made.name
     keeping = housekeeping(engine)
     engine.ever = {made.name}
     assert [keeping.sweep_lakes() for _ in range(2)] == [[], [made.name]]
-    assert lakes.kept_in(made.name) == "archive"
+    assert lakes.artifact_lake(made.name) == "archive"
     with pytest.raises(NotFound, match="no longer exists"):
         lakes.get(made.name)
     engine.ever = set()
     keeping.sweep_lakes()
-    assert lakes.kept_in(made.name) == made.name
+    assert lakes.artifact_lake(made.name) == made.name
 
 
 def test_a_users_own_lake_is_not_forgotten_for_its_name(engine: FakeEngine) -> None:
@@ -158,9 +158,9 @@ def test_work_that_fails_does_not_keep_the_rest_from_being_done(
         return work
 
     keeping = housekeeping(engine)
-    for name in ("prune", "sweep_lakes", "bring_pending"):
+    for name in ("prune", "sweep_lakes", "upload_pending"):
         monkeypatch.setattr(keeping, name, fails(name))
     monkeypatch.setattr(keeping, "sweep_uploads", lambda: done.append("sweep_uploads"))
     keeping.run(cast(Any, FirstSixMinutes()))
-    looks = ["bring_pending"] * 5
-    assert done == [*looks, "prune", "sweep_uploads", "sweep_lakes", "bring_pending"], "logs need not wait an hour"
+    looks = ["upload_pending"] * 5
+    assert done == [*looks, "prune", "sweep_uploads", "sweep_lakes", "upload_pending"], "logs need not wait an hour"

@@ -192,7 +192,7 @@ def home(tmp_path: Path) -> Home:
     return home
 
 
-def test_whoever_takes_over_goes_on_from_what_the_cluster_holds(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_successor_continues_from_the_clusters_credentials(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     Lakes(home).add(Lake("sales", ("http://a:1",), "data", "file:sales", sts=Sts("http://a:1", None, 900)), OWN)
     store = Store(900, time.time)
     monkeypatch.setattr("penstock.lake.sts.issue", lambda *_: store.issue())

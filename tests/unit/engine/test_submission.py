@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from penstock.engine import submission
-from penstock.engine.submission import checked, missing_modules, resolve, warnings_again
+from penstock.engine.submission import missing_modules, resolve, validate, warnings_again
 from penstock.errors import ClusterError, InvalidInput, NotFound
 from penstock.home import Home
 from penstock.model import Capacity
 from penstock.profiles import layers
-from tests.support.fake_engine import PretendedBackend
+from tests.support.fake_engine import FakeBackend
 from tests.unit.engine.engine_making import size, spec
 
 
@@ -35,7 +35,7 @@ def jar(path: Path, *entries: str, manifest: str = "") -> Path:
 
 def test_paths_become_absolute(script: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(script.parent)
-    assert checked(spec(application=script.name)).application == str(script)
+    assert validate(spec(application=script.name)).application == str(script)
 
 
 @pytest.mark.parametrize(
@@ -69,40 +69,40 @@ def test_paths_become_absolute(script: Path, monkeypatch: pytest.MonkeyPatch) ->
 )
 def test_what_cannot_be_is_refused_with_a_fix(script: Path, wrong: dict[str, Any]) -> None:
     with pytest.raises(InvalidInput) as refused:
-        checked(spec(**{"application": str(script), **wrong}))
+        validate(spec(**{"application": str(script), **wrong}))
     assert refused.value.fix
 
 
 @pytest.mark.parametrize("option", ["jars", "files", "python_files"])
 def test_every_file_named_must_be_there(script: Path, option: str) -> None:
     with pytest.raises(NotFound, match="nowhere"):
-        checked(spec(application=str(script), **{option: ("/nowhere.jar",)}))
+        validate(spec(application=str(script), **{option: ("/nowhere.jar",)}))
 
 
 def test_a_missing_application_file_is_said_with_its_path() -> None:
     with pytest.raises(NotFound, match=r"/nowhere/a\.py"):
-        checked(spec(application="/nowhere/a.py"))
+        validate(spec(application="/nowhere/a.py"))
 
 
 def test_a_file_that_is_no_jar_is_seen_by_its_first_bytes(tmp_path: Path) -> None:
     path = tmp_path / "a.jar"
     path.write_text("<html>not found</html>", encoding="utf-8")
     with pytest.raises(InvalidInput, match="is not a jar"):
-        checked(spec(application=str(path), main_class="a.B"))
+        validate(spec(application=str(path), main_class="a.B"))
 
 
 def test_a_class_that_is_not_in_the_jar(tmp_path: Path) -> None:
     path = jar(tmp_path / "a.jar", "com/example/Main.class")
-    assert checked(spec(application=str(path), main_class="com.example.Main")).main_class
+    assert validate(spec(application=str(path), main_class="com.example.Main")).main_class
     with pytest.raises(NotFound, match=r"com\.example\.Mian"):
-        checked(spec(application=str(path), main_class="com.example.Mian"))
+        validate(spec(application=str(path), main_class="com.example.Mian"))
 
 
 def test_the_manifest_names_the_class_where_the_user_does_not(tmp_path: Path) -> None:
     path = jar(tmp_path / "a.jar", "com/example/Main.class", manifest="Main-Class: com.example.Main\n")
-    assert checked(spec(application=str(path))).main_class == "com.example.Main"
+    assert validate(spec(application=str(path))).main_class == "com.example.Main"
     with pytest.raises(InvalidInput, match="needs a main class"):
-        checked(spec(application=str(jar(tmp_path / "b.jar"))))
+        validate(spec(application=str(jar(tmp_path / "b.jar"))))
 
 
 @pytest.mark.parametrize(
@@ -132,7 +132,7 @@ ODD = {"spark.executor.memoryOverhead": "1g", "spark.sql.shufle.partitions.of.mi
 
 def test_what_is_resolved_has_its_memory_its_settings_and_its_warnings(script: Path, tmp_path: Path) -> None:
     asked = spec(application=str(script), settings=ODD)
-    found = resolve(asked, PretendedBackend(Home(tmp_path)), shares_login=True)
+    found = resolve(asked, FakeBackend(Home(tmp_path)), shares_login=True)
     assert found.spec.size.executor_bytes - asked.size.executor.memory_bytes == 1 << 30
     assert found.spec.settings == ODD  # the user's settings without the profile's
     assert ODD.items() <= found.settings.items()
@@ -147,20 +147,20 @@ def test_nothing_is_resolved_twice(script: Path, tmp_path: Path, monkeypatch: py
     monkeypatch.setattr(layers, "resolve", lambda *given, real=layers.resolve: made.append(given) or real(*given))
     submission._resolved.cache_clear()
     for _ in range(2):
-        resolve(spec(application=str(script), settings=ODD), PretendedBackend(Home(tmp_path)))
+        resolve(spec(application=str(script), settings=ODD), FakeBackend(Home(tmp_path)))
     assert [user for _, _, user in made] == [{}, ODD]
 
 
 def test_what_exceeds_today_s_nodes_is_warned_of_and_what_exceeds_all_is_refused(script: Path, tmp_path: Path) -> None:
     today = Capacity(1, 1 << 30, elastic=True)
-    warned = resolve(spec(application=str(script)), PretendedBackend(Home(tmp_path), capacity=today))
+    warned = resolve(spec(application=str(script)), FakeBackend(Home(tmp_path), capacity=today))
     assert ["exceeds today's capacity" in warning for warning in warned.warnings] == [True]
     with pytest.raises(ClusterError, match="does not fit"):
-        resolve(spec(application=str(script)), PretendedBackend(Home(tmp_path), capacity=Capacity(1, 1 << 30)))
+        resolve(spec(application=str(script)), FakeBackend(Home(tmp_path), capacity=Capacity(1, 1 << 30)))
 
 
 def test_what_was_accepted_is_warned_of_again_although_its_file_is_gone(script: Path, tmp_path: Path) -> None:
-    backend = PretendedBackend(Home(tmp_path))
+    backend = FakeBackend(Home(tmp_path))
     accepted = resolve(spec(application=str(script), settings=ODD), backend)
     script.unlink()
     assert warnings_again(accepted.spec, backend, shares_login=False) == accepted.warnings

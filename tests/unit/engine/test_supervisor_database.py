@@ -80,7 +80,7 @@ def test_a_server_that_stays_away_is_given_up_after_a_minute_with_its_reason(tmp
     assert 60 <= clock.seconds <= 70
 
 
-def test_what_no_waiting_mends_is_told_at_once(tmp_path: Path, clock: Clock) -> None:
+def test_a_permanent_failure_is_reported_at_once(tmp_path: Path, clock: Clock) -> None:
     def restore() -> None:
         raise MissingRequirement("The catalog's database cannot be started", why="the disk is full")
 

@@ -16,7 +16,7 @@ SECRET = tokens.new_secret()
 
 def token(expires_in: timedelta | None = None) -> Token:
     expires_at = None if expires_in is None else NOW + expires_in
-    return Token("0a1b", "ci", {"*": Scope.SUBMIT}, tokens.hashed(SECRET), NOW, expires_at)
+    return Token("0a1b", "ci", {"*": Scope.SUBMIT}, tokens.hash_secret(SECRET), NOW, expires_at)
 
 
 def test_what_is_written_is_parsed() -> None:
@@ -34,7 +34,7 @@ def test_the_secret_opens() -> None:
 
 @pytest.mark.parametrize(
     "secret",
-    ["", SECRET[:-1], SECRET + "x", tokens.hashed(SECRET)],
+    ["", SECRET[:-1], SECRET + "x", tokens.hash_secret(SECRET)],
     ids=["empty", "shortened", "lengthened", "hashed"],
 )
 def test_no_other_secret_does_nor_what_is_kept_of_it(secret: str) -> None:
@@ -56,10 +56,10 @@ def test_it_is_valid_until_it_expires_and_not_at_that_moment() -> None:
         tokens.verify_token(token(timedelta(0)), SECRET, at=NOW)
 
 
-def test_that_it_has_expired_is_not_told_without_the_secret() -> None:
+def test_expiry_is_not_disclosed_without_the_secret() -> None:
     with pytest.raises(Unauthenticated, match="not valid"):
         tokens.verify_token(token(timedelta(0)), "x", at=NOW)
 
 
 def test_its_public_form_holds_nothing_of_the_secret() -> None:
-    assert tokens.hashed(SECRET) not in str(token().to_json())
+    assert tokens.hash_secret(SECRET) not in str(token().to_json())

@@ -18,11 +18,11 @@ from penstock.engine.webhooks import (
     MOST_TRIES,
     AllowedNetworks,
     Webhooks,
-    checked_url,
     next_try,
     shown_secret,
     sign,
     signing_secret,
+    validate_url,
 )
 from penstock.errors import InvalidInput, StateError
 from penstock.home import Home
@@ -198,4 +198,4 @@ def test_plain_http_stays_inside_what_was_allowed(monkeypatch: pytest.MonkeyPatc
 )
 def test_what_is_no_plain_web_address_is_refused(url: str) -> None:
     with pytest.raises(InvalidInput):
-        checked_url(url)
+        validate_url(url)

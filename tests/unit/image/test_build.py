@@ -167,7 +167,7 @@ def test_another_image_can_be_the_base_and_its_layers_stay_as_they_are(tmp_path:
         validator("config").validate(config)
 
 
-def test_files_have_the_time_that_reproducible_builds_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_files_have_the_time_of_source_date_epoch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SOURCE_DATE_EPOCH", "1700000000")
     built(tmp_path / "a.tar", a_root(tmp_path / "root"))
     assert {one.mtime for one in members(tmp_path / "a.tar").values()} == {1700000000}

@@ -44,7 +44,7 @@ def test_no_file_can_be_written_to_but_by_its_owner_and_none_gives_anothers_righ
 
 
 @given(st.integers(0, 0o777))
-def test_whoever_is_in_the_group_may_read_and_run_what_root_may(mode: int) -> None:
+def test_the_group_may_read_and_run_the_same_as_root(mode: int) -> None:
     found = permissions(Entry("opt/x", "file", mode))
     owners = (found >> 6) & 0o5
     assert (found >> 3) & owners == owners

@@ -34,7 +34,7 @@ def test_a_clock_is_judged_by_what_s3_signatures_bear(skew: float | None, outcom
     assert judge_clock(Answer(0.01, skew)).outcome is outcome
 
 
-def test_the_direction_of_a_skew_is_told() -> None:
+def test_the_direction_of_a_skew_is_shown() -> None:
     assert "ahead" in judge_clock(Answer(0, 60.0)).measured
     assert "behind" in judge_clock(Answer(0, -60.0)).measured
 
@@ -74,7 +74,7 @@ def test_stale_listings_exclude_a_store_and_stale_overwrites_only_limit_it() -> 
     assert judge_listing(Staleness(40, 0)).outcome is judge_overwrites(Staleness(20, 0)).outcome is Outcome.OK
 
 
-def test_a_store_that_keeps_empty_directories_is_used_and_told_of() -> None:
+def test_a_store_that_keeps_empty_directories_is_used_and_reported() -> None:
     for known, words in ((True, "can be recreated"), (False, "add the lake again")):
         judged = judge_directories(linger=True, known=known)
         assert judged.outcome is Outcome.LIMITED
@@ -91,7 +91,7 @@ def test_left_over_uploads_only_limit_a_store() -> None:
     assert judge_multipart(Multipart(True, False, 1.0)).outcome is Outcome.LIMITED
 
 
-def test_times_are_told_with_their_unit() -> None:
+def test_times_are_shown_with_their_unit() -> None:
     assert judge_round_trip(RoundTrip(0.0005, 0.002, 100)).measured == "median 0.5 ms, p99 2.0 ms of 100 requests"
     assert judge_answer(Answer(1.25, None)).measured == "answers in 1.2 s"
 
@@ -102,7 +102,7 @@ def test_a_date_that_is_none_gives_no_skew() -> None:
     assert _skew("Thu, 01 Jan 1970 00:01:00 GMT", 0.5) == pytest.approx(60.0)
 
 
-def test_gateways_of_different_stores_are_told_apart_by_name() -> None:
+def test_gateways_of_different_stores_are_named() -> None:
     assert judge_gateways(2, []).outcome is Outcome.OK
     apart = judge_gateways(2, [("http://a:1", "http://b:1")])
     assert apart.outcome is Outcome.FAILED

@@ -46,7 +46,7 @@ class Clock:
 
 
 @pytest.mark.parametrize(("share", "ready_after", "expected"), [(0.1, 200.0, True), (0.01, 200.0, False)])
-def test_a_server_that_starts_on_a_busy_machine_is_told_from_one_that_hangs(
+def test_a_slow_start_on_a_busy_machine_is_distinguished_from_a_hang(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, share: float, ready_after: float, expected: bool
 ) -> None:
     """A server that gets `share` of a core; a hung server gets almost none."""

@@ -70,9 +70,7 @@ def test_a_store_that_does_not_answer_is_named_in_the_users_words(error: Excepti
 
 
 @given(st.text(max_size=20), st.integers(min_value=300, max_value=599), st.none() | st.text(min_size=1, max_size=5))
-def test_whatever_a_store_answers_the_user_is_told_problem_cause_and_fix(
-    code: str, status: int, key: str | None
-) -> None:
+def test_every_error_of_a_store_has_a_problem_a_cause_and_a_fix(code: str, status: int, key: str | None) -> None:
     error = translate(refused(code, status), LAKE, ENDPOINT, key=key)
     assert error.problem
     assert error.why

@@ -58,7 +58,7 @@ def test_its_own_addresses_are_keys_and_those_of_others_are_refused() -> None:
 
 
 @pytest.mark.parametrize("profile", ["default", "sql", "tpcds", "etl", "terasort", "ml"])
-def test_its_applications_are_told_nothing_of_s3_and_commit_as_hadoop_does(profile: str) -> None:
+def test_its_applications_have_no_s3_settings_and_commit_as_hadoop_does(profile: str) -> None:
     assert [key for key in settings_of(NEAR, profile) if ".fs.s3a." in key] == []
     assert "spark.sql.sources.commitProtocolClass" not in settings_of(NEAR, profile)
 
@@ -91,7 +91,7 @@ def test_what_is_about_s3_refuses_it_by_name() -> None:
         require_s3(NEAR, "The sweep")
 
 
-def test_the_lab_is_told_how_many_copies_there_are_and_how_they_are_read(tmp_path) -> None:
+def test_store_facts_name_the_replicas_and_how_they_are_read(tmp_path) -> None:
     near, far = (stores.store_facts(Home(tmp_path), lake) for lake in (NEAR, FAR))
     assert (near.software, near.protection, near.raw_factor) == ("HDFS", "2x", 2.0)
     assert "short-circuit" in near.layout["reads"]

@@ -41,7 +41,7 @@ def test_the_two_lakes_of_a_ceph_differ_in_how_they_are_kept(
     home, metadata = Home(tmp_path / "home"), tmp_path / "fast"
     ceph = Ceph(home)
     ceph.directory.mkdir(parents=True)
-    replace(CephState.new(Layout.checked(metadata_directory=metadata), None), made=True).store(ceph.directory)
+    replace(CephState.new(Layout.validated(metadata_directory=metadata), None), made=True).store(ceph.directory)
     found = stores.store_facts(home, replace(FOREIGN, name=lake, kind="ceph"))
     assert (found.software, found.protection, found.raw_factor) == ("Ceph", protection, factor)
     assert found.layout["OSDs"] == "6 of 8 GiB"

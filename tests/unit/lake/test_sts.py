@@ -54,12 +54,12 @@ def test_hope_lasts_as_long_as_requests_wait_for_newer_credentials() -> None:
 def test_a_clock_that_differs_from_the_stores_changes_nothing(offset: float) -> None:
     asked_at, seconds = 1.7e9, 900.0
     there = asked_at + offset
-    held = make_lease(KEYS, asked_at=asked_at, store_time=there, expires_at=there + seconds)
+    held = make_lease(KEYS, requested_at=asked_at, store_time=there, expires_at=there + seconds)
     assert abs(held.expires_at - (asked_at + seconds)) < 1e-3
 
 
 def test_without_the_stores_time_its_word_is_taken() -> None:
-    assert make_lease(KEYS, asked_at=5.0, store_time=None, expires_at=905.0).expires_at == 905.0
+    assert make_lease(KEYS, requested_at=5.0, store_time=None, expires_at=905.0).expires_at == 905.0
 
 
 def test_the_session_policy_allows_the_lakes_bucket_and_no_other() -> None:

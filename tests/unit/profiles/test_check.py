@@ -398,7 +398,7 @@ def test_when_executors_are_asked_for_is_the_users_to_say(key: str) -> None:
         "postgresql://penstock:hunter2@db.example/penstock",
     ],
 )
-def test_spark_is_told_to_hide_whatever_secrets_are_called_here(shown: str) -> None:
+def test_spark_redacts_every_setting_that_penstock_treats_as_secret(shown: str) -> None:
     assert re.search(REDACTION, shown)
 
 
@@ -410,7 +410,7 @@ def test_spark_hides_nothing_else(shown: str) -> None:
     assert not re.search(REDACTION, shown)
 
 
-def test_several_errors_are_told_at_once() -> None:
+def test_several_errors_are_reported_together() -> None:
     with pytest.raises(InvalidInput) as refused:
         raise_errors(check({"spark.master": "yarn", "spark.sql.shufle.partitions": "4"}, KNOWN))
     assert refused.value.problem == "2 settings cannot be used"

@@ -42,10 +42,10 @@ def test_the_strongest_layer_that_sets_a_key_has_it(mappings: list[dict[str, str
 
 
 @given(st.lists(_MAPPINGS))
-def test_what_was_overridden_is_told_lowest_first(mappings: list[dict[str, str]]) -> None:
+def test_overridden_values_are_listed_lowest_first(mappings: list[dict[str, str]]) -> None:
     for setting in resolve([plain(str(n), mapping) for n, mapping in enumerate(mappings)], LAPTOP):
         said = [(str(n), mapping[setting.key]) for n, mapping in enumerate(mappings) if setting.key in mapping]
-        assert [(origin.layer, origin.value) for origin in (*setting.overrode, setting.origin)] == said
+        assert [(origin.layer, origin.value) for origin in (*setting.overridden, setting.origin)] == said
 
 
 @given(st.sampled_from(workloads.profile_names()), SIZES)
@@ -61,7 +61,7 @@ def test_a_value_that_follows_from_the_size_follows_it() -> None:
 
 def test_a_setting_that_does_not_apply_leaves_the_layer_below() -> None:
     below = plain("below", {"spark.a": "1"})
-    above = Layer("above", "", (Setting("spark.a", "2", "why", "who", when=lambda size: size.executors > 10),))
+    above = Layer("above", "", (Setting("spark.a", "2", "why", "who", applies=lambda size: size.executors > 10),))
     assert resolve([below, above], cluster(executors=1)).values() == {"spark.a": "1"}
     assert resolve([below, above], cluster(executors=11)).values() == {"spark.a": "2"}
 
@@ -75,7 +75,7 @@ def test_a_users_listener_does_not_turn_ours_off() -> None:
 
 def test_nothing_counts_as_overridden_where_layers_add_up() -> None:
     (setting,) = resolve([plain("ours", {JVM: "-Da=1"})], LAPTOP, {JVM: "-Db=2"})
-    assert setting.overrode == ()
+    assert setting.overridden == ()
     assert [origin.layer for origin in setting.origins] == ["ours", "user"]
 
 
@@ -107,7 +107,7 @@ def test_an_open_quote_is_refused_without_repeating_the_text() -> None:
     assert "open" not in str(refused.value).replace("open quote", "")
 
 
-def test_an_unknown_profile_is_told_the_known_ones() -> None:
+def test_an_unknown_profile_is_reported_with_the_known_ones() -> None:
     with pytest.raises(NotFound, match="no profile 'tpch'") as refused:
         workloads.profile_layers("tpch")
     assert "tpcds" in refused.value.why

@@ -90,7 +90,7 @@ def test_only_the_analytics_stream_has_another_jar_on_its_class_path() -> None:
     assert with_jars == [f"{profile}+s3a-analytics" for profile in workloads.profile_names()]
 
 
-def test_an_unknown_variant_is_told_the_known_ones() -> None:
+def test_an_unknown_variant_is_reported_with_the_known_ones() -> None:
     with pytest.raises(NotFound, match="no variant 's3n'") as refused:
         workloads.profile_layers("tpcds+s3n")
     assert "s3a-tuned" in refused.value.why

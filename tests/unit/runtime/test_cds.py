@@ -70,7 +70,7 @@ def test_one_that_never_comes_to_an_end_is_given_up_by_the_work_it_took(train: T
     assert problem.startswith("waited for the training driver and executor, which did not end after 1200 s")
 
 
-def test_the_failure_of_one_is_told_at_once_and_not_when_the_other_gives_up(train: Train) -> None:
+def test_a_failed_training_is_reported_before_the_other_ends(train: Train) -> None:
     problem = train(driver={"work": 1e9, "share": 0.01}, executor={"work": 2, "share": 0.5, "code": 3})
     assert problem == "the training executor ended with exit code 3"
 

@@ -45,7 +45,7 @@ class FakeQueues:
         return self._known[name]
 
     def put(self, instance: Instance) -> Instance:
-        self._known[instance.name] = fairness.checked(instance)
+        self._known[instance.name] = fairness.validate(instance)
         return instance
 
     def change(self, name: str, change: Callable[[Instance], Instance]) -> Instance:
@@ -98,7 +98,7 @@ class FakeEngine:
         self.audit = FakeAudit(self.audited)
         self.sessions = Sessions(cast(Engine, self), self)
         self.backend = SimpleNamespace(capacity=lambda: Capacity(4, 8 << 30))
-        self.pricing = SimpleNamespace(so_far=lambda application, at: application.cost)
+        self.pricing = SimpleNamespace(accrued_cost=lambda application, at: application.cost)
 
     def enqueue(self, spec: ApplicationSpec, on_warning: Callable[[str], None] = lambda _: None) -> Application:
         self.queues.instance(spec.instance)
@@ -213,14 +213,14 @@ class FakeTokens:
         self, name: str, grants: Mapping[str, Scope], *, expires_at: datetime | None = None
     ) -> tuple[Token, str]:
         secret = tokens.new_secret()
-        made = Token(tokens.new_id(), name, dict(grants), tokens.hashed(secret), BEGAN, expires_at)
+        made = Token(tokens.new_id(), name, dict(grants), tokens.hash_secret(secret), BEGAN, expires_at)
         self._tokens[made.id] = made
         return made, tokens.format_token(made.id, secret)
 
     def authenticate(self, text: str) -> Caller:
         found = tokens.parse_token(text)
         if found is None:
-            raise tokens.not_valid()
+            raise tokens.invalid_token()
         return tokens.verify_token(self._tokens.get(found[0]), found[1], at=BEGAN)
 
     def list(self) -> list[Token]:
@@ -233,7 +233,7 @@ class FakeTokens:
 
     def rotate(self, token_id: str) -> tuple[Token, str]:
         secret = tokens.new_secret()
-        self._tokens[token_id] = replace(self.get(token_id), secret_hash=tokens.hashed(secret))
+        self._tokens[token_id] = replace(self.get(token_id), secret_hash=tokens.hash_secret(secret))
         return self._tokens[token_id], tokens.format_token(token_id, secret)
 
     def revoke(self, token_id: str) -> Token:
@@ -254,13 +254,13 @@ class FakeTokens:
             assert how == "expired"
             self.change(token_id, expires_at=at)
 
-    def add_pass(self, digest: str, added: PageGrant, *, at: datetime) -> None:
+    def add_grant(self, digest: str, added: PageGrant, *, at: datetime) -> None:
         self.passes[digest] = added
 
-    def take_pass(self, digest: str) -> PageGrant | None:
+    def take_grant(self, digest: str) -> PageGrant | None:
         return self.passes.pop(digest, None)
 
-    def find_pass(self, digest: str) -> PageGrant | None:
+    def find_grant(self, digest: str) -> PageGrant | None:
         return self.passes.get(digest)
 
 

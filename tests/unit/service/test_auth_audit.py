@@ -74,7 +74,7 @@ def test_a_service_that_ends_while_the_database_is_away_leaves_the_entries_in_it
     assert "'/v1/7'" in caplog.text
 
 
-def test_a_client_is_told_that_nothing_can_be_changed_and_may_go_on_looking(
+def test_without_an_audit_log_changes_are_refused_and_reads_work(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stage = Stage(tmp_path)

@@ -67,7 +67,7 @@ def test_every_answer_has_an_id_and_allows_a_browser_nothing(stage: Stage) -> No
     assert answer.json()["instance"].endswith(answer.headers["x-request-id"])
 
 
-def test_a_defect_is_told_by_its_requests_id_and_nothing_else(stage: Stage, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_defect_discloses_its_requests_id_only(stage: Stage, caplog: pytest.LogCaptureFixture) -> None:
     stage.engine.counts = None  # type: ignore[assignment, method-assign]
     answer = stage.client().get("/metrics")
     assert answer.status_code == 500

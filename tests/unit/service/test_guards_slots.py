@@ -111,7 +111,7 @@ def test_a_token_that_is_not_valid_takes_nothing_from_one_that_is(tmp_path: Path
     stage.client()
     claimed = {"Authorization": f"Bearer {text.replace('{id}', stage.tokens.list()[0].id)}"}
     assert stage.client(None).get("/v1/self", headers=claimed).status_code == 401
-    held = stage.service.under_way.begin("testclient", None)
+    held = stage.service.request_counts.begin("testclient", None)
     assert stage.client(None).get("/v1/self", headers=claimed).status_code == 429
     held.end()
 
@@ -135,7 +135,7 @@ def test_sparks_pages_count_for_the_token_too(tmp_path: Path) -> None:
     application = stage.engine.enqueue(ApplicationSpec("s3a://lake/a.py", stage.engine.usual_size(), "a"))
     browser = stage.looking(f"/v1/applications/{application.id}/ui")
     (token,) = stage.tokens.list()
-    held = begun(stage.service.under_way, token.id)
+    held = begun(stage.service.request_counts, token.id)
     assert browser.get(f"/applications/{application.id}/").status_code == 429
     held[0].end()
     assert browser.get(f"/applications/{application.id}/", follow_redirects=False).status_code == 307
@@ -152,7 +152,7 @@ def test_what_was_answered_however_counts_no_more(tmp_path: Path) -> None:
         assert client.post("/v1/applications", content=b"x" * (2 << 20)).status_code == 413
         assert client.put(f"/v1/files/{'0' * 64}/a.py", content=b"x").status_code == 422
         assert stage.client(None).get("/v1/self").status_code == 401
-    assert not stage.service.under_way._held
+    assert not stage.service.request_counts._held
 
 
 def test_one_token_does_not_hold_all_threads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

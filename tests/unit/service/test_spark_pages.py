@@ -257,7 +257,7 @@ def history(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
     Lakes(stage.service.home).add(
         Lake("lake", ("http://127.0.0.1:9",), "bucket", "file:lake"), Credentials("access", "secret")
     )
-    monkeypatch.setattr(HistoryServers, "look", lambda *_: ("127.0.0.1", 18080))
+    monkeypatch.setattr(HistoryServers, "address", lambda *_: ("127.0.0.1", 18080))
 
 
 @pytest.mark.usefixtures("history")
@@ -333,7 +333,7 @@ def test_the_log_of_a_moment_ago_is_waited_for(stage: Stage, spark: Spark, monke
 
 
 @pytest.mark.usefixtures("history")
-def test_a_log_that_does_not_come_is_told_by_the_server_s_own_page(
+def test_a_missing_event_log_gets_the_history_servers_own_page(
     stage: Stage, spark: Spark, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     browser = stage.looking("/v1/spark-history/lake")

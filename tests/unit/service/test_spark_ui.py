@@ -16,9 +16,9 @@ from penstock.service.spark_ui import (
     SparkOrigin,
     SparkUi,
     application_root,
-    checked_url,
     cookie_name,
     lake_root,
+    validate_url,
 )
 from tests.unit.service.fakes import FakeTokens
 
@@ -127,11 +127,11 @@ def test_what_is_kept_opens_nothing() -> None:
 
 def test_the_pages_are_on_another_port_of_the_host_by_which_the_console_was_reached() -> None:
     origin = SparkOrigin(8441)
-    assert origin.seen_from("http", "127.0.0.1:8440") == "http://127.0.0.1:8441"
-    assert origin.seen_from("https", "penstock.example.com") == "https://penstock.example.com:8441"
-    assert origin.seen_from("http", "[::1]:8440") == "http://[::1]:8441"
-    assert origin.seen_from("http", "[::1]") == "http://[::1]:8441"
-    assert SparkOrigin(8441, "https://spark.example.com").seen_from("http", "x:1") == "https://spark.example.com"
+    assert origin.for_console("http", "127.0.0.1:8440") == "http://127.0.0.1:8441"
+    assert origin.for_console("https", "penstock.example.com") == "https://penstock.example.com:8441"
+    assert origin.for_console("http", "[::1]:8440") == "http://[::1]:8441"
+    assert origin.for_console("http", "[::1]") == "http://[::1]:8441"
+    assert SparkOrigin(8441, "https://spark.example.com").for_console("http", "x:1") == "https://spark.example.com"
 
 
 @pytest.mark.parametrize(
@@ -145,12 +145,12 @@ def test_the_pages_are_on_another_port_of_the_host_by_which_the_console_was_reac
 )
 def test_pages_are_never_shown_on_the_consoles_own_origin(origin: SparkOrigin, scheme: str, host: str) -> None:
     with pytest.raises(ServiceError, match="are not available"):
-        origin.seen_from(scheme, host)
+        origin.for_console(scheme, host)
 
 
 @pytest.mark.parametrize("text", ["https://spark.example.com", "https://spark.example.com/", "http://127.0.0.1:9000"])
 def test_an_origin_is_a_scheme_a_host_and_a_port(text: str) -> None:
-    assert checked_url(text) == text.rstrip("/")
+    assert validate_url(text) == text.rstrip("/")
 
 
 @pytest.mark.parametrize(
@@ -169,4 +169,4 @@ def test_an_origin_is_a_scheme_a_host_and_a_port(text: str) -> None:
 )
 def test_anything_else_is_none(text: str) -> None:
     with pytest.raises(InvalidInput, match="is not an origin"):
-        checked_url(text)
+        validate_url(text)

@@ -57,7 +57,7 @@ def showing(spark: Callable[[httpx.Request], httpx.Response]) -> TestClient:
     return TestClient(app, base_url=ORIGIN)
 
 
-def test_spark_is_asked_for_its_own_path_and_told_where_it_is_shown() -> None:
+def test_spark_gets_its_own_path_and_the_prefix_under_which_it_is_shown() -> None:
     asked: list[httpx.Request] = []
 
     def spark(request: httpx.Request) -> httpx.Response:

@@ -90,7 +90,7 @@ def test_a_page_hears_nothing_of_instances_it_does_not_see() -> None:
     within(work)
 
 
-def test_progress_is_told_when_there_is_some_and_to_who_comes_later_at_once() -> None:
+def test_progress_is_sent_when_it_changes_and_to_new_listeners_at_once() -> None:
     async def work(world: World, feed: EventFeed) -> None:
         world.running = {"b1": 1}
         early = feed.listen(None)

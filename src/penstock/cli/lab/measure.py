@@ -89,7 +89,7 @@ def await_archives(home: Home, listener: ProgressListener) -> BuildStatus | None
 
 def _warn_of_slow_starts(status: BuildStatus | None, listener: ProgressListener) -> None:
     """Warn that class-data archives are missing, as after an update of the jars, since that slows every JVM's start."""
-    if status and not status.made:
+    if status and not status.built:
         listener.note("Class-data archives are missing, so each JVM starts slower: penstock up creates them")
 
 

@@ -35,9 +35,9 @@ def up(
     *,
     osds: Annotated[
         Optional[int],  # noqa: UP045
-        typer.Option(help="Number of OSDs, each with its own disk.", show_default="6"),
+        typer.Option(help="Number of OSDs, each with its own disk; 6 by default."),
     ] = None,
-    gateways: Annotated[Optional[int], typer.Option(help="Number of S3 gateways.", show_default="2")] = None,  # noqa: UP045
+    gateways: Annotated[Optional[int], typer.Option(help="Number of S3 gateways; 2 by default.")] = None,  # noqa: UP045
     replicated: Annotated[
         bool, typer.Option("--replicated", help="Store three copies in the lake “ceph” (the default).")
     ] = False,
@@ -47,7 +47,7 @@ def up(
     ] = None,
     disk_size: Annotated[
         Optional[str],  # noqa: UP045
-        typer.Option("--size", metavar="SIZE", help="Size of each OSD's disk, a sparse file.", show_default="8g"),
+        typer.Option("--size", metavar="SIZE", help="Size of each OSD's disk, a sparse file; 8g by default."),
     ] = None,
     data_dir: Annotated[
         Optional[Path],  # noqa: UP045

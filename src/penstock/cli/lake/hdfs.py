@@ -34,7 +34,7 @@ def up(
     name: Name = _USUAL,
     datanodes: Annotated[
         Optional[int],  # noqa: UP045
-        typer.Option(help="Number of DataNodes; it can grow later.", show_default="3"),
+        typer.Option(help="Number of DataNodes, 3 by default; it can grow later."),
     ] = None,
     replication: Annotated[
         Optional[int],  # noqa: UP045

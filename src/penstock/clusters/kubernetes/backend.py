@@ -208,7 +208,7 @@ class KubernetesBackend(ClusterBackend):
         return self._cluster(handle).pages()
 
     @contextlib.contextmanager
-    def reach(self, handle: Handle, port: int) -> Iterator[int]:
+    def forward_port(self, handle: Handle, port: int) -> Iterator[int]:
         with contextlib.closing(self._cluster(handle).relay_to(port)) as relay:
             yield relay.port
 

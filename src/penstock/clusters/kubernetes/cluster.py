@@ -122,7 +122,7 @@ class Cluster:
             lost_executors=len(self._lost),
             reason=seen.reason or (self._why_executors_wait(pod, executors) if phase is not Phase.ENDED else None),
             # A driver that has reported progress may finish without its sidecar.
-            hopeless=seen.hopeless and phase is Phase.STARTING,
+            permanent=seen.permanent and phase is Phase.STARTING,
         )
 
     def _why_executors_wait(self, driver: Json | None, executors: Sequence[Json]) -> Reason | None:

@@ -114,7 +114,7 @@ class DriverState:
     phase: Phase
     exit_code: int | None = None
     reason: Reason | None = None
-    hopeless: bool = False
+    permanent: bool = False
     """Waiting does not help against `reason`."""
 
 
@@ -138,11 +138,11 @@ def driver_state(pod: Json | None, *, at: datetime, timeout_seconds: float, even
         return DriverState(Phase.STARTING if "running" not in driver else Phase.RUNNING, reason=_gone())
     if "running" in driver:
         lost = _sidecar_loss(pod, sidecar)
-        return DriverState(Phase.RUNNING, reason=lost, hopeless=lost is not None)
+        return DriverState(Phase.RUNNING, reason=lost, permanent=lost is not None)
     reason, hopeless = _start_problem(pod, (driver, sidecar), events)
     waited = (at - _created(pod)).total_seconds()
     return DriverState(
-        Phase.STARTING, reason=reason, hopeless=reason is not None and (hopeless or waited > timeout_seconds)
+        Phase.STARTING, reason=reason, permanent=reason is not None and (hopeless or waited > timeout_seconds)
     )
 
 

@@ -123,13 +123,13 @@ class Finding:
     A problem that `stops` prevents the creation of pods; with any other, pods wait.
     """
 
-    about: str
-    said: str
+    subject: str
+    text: str
     fix: str = ""
-    stops: bool = True
+    blocking: bool = True
 
     @property
-    def good(self) -> bool:
+    def ok(self) -> bool:
         return not self.fix
 
 
@@ -171,9 +171,9 @@ def require_allowed(api: Api, target: Target, size: ClusterSize) -> None:
 def require_usable(api: Api, target: Target) -> None:
     """Raise `ClusterError` with the first finding that prevents the creation of pods."""
     for finding in findings(api, target):
-        if finding.stops and not finding.good:
+        if finding.blocking and not finding.ok:
             raise ClusterError(
-                f"Kubernetes cannot run the application: {finding.about}", why=finding.said, fix=finding.fix
+                f"Kubernetes cannot run the application: {finding.subject}", why=finding.text, fix=finding.fix
             )
 
 

@@ -98,19 +98,19 @@ def _target(entry: Entry) -> Target:
         if name not in readers and name != "kind":
             value.unknown(name, ("kind", *readers))
     if "kind" not in given or given["kind"].value != "kubernetes":
-        entry.wrong("does not name a known kind of cluster", fix=f"kind: kubernetes; {_FIX}")
+        entry.fail("does not name a known kind of cluster", fix=f"kind: kubernetes; {_FIX}")
     for required in ("namespace", "image"):
         if required not in given:
-            entry.wrong(f"lacks {required}:", fix=_FIX)
+            entry.fail(f"lacks {required}:", fix=_FIX)
     if "largest_node" in given and "capacity" not in given:
-        given["largest_node"].wrong("has no effect without capacity:", fix="capacity: {cores: 64, memory: 256Gi}")
+        given["largest_node"].fail("has no effect without capacity:", fix="capacity: {cores: 64, memory: 256Gi}")
     return Target(**{name: readers[name](value) for name, value in given.items() if name != "kind"})
 
 
 def _matching(pattern: re.Pattern[str], fix: str) -> Callable[[Entry], str]:
     def one(entry: Entry) -> str:
         if not isinstance(entry.value, str) or not pattern.fullmatch(entry.value):
-            entry.wrong(f"cannot be {entry.value!r}", fix=fix)
+            entry.fail(f"cannot be {entry.value!r}", fix=fix)
         return str(entry.value)
 
     return one
@@ -126,7 +126,7 @@ _directory = _matching(re.compile(r"/.+"), "give an absolute path")
 def _list_of(one: Callable[[Entry], Any]) -> Callable[[Entry], tuple[Any, ...]]:
     def several(entry: Entry) -> tuple[Any, ...]:
         if not isinstance(entry.value, list):
-            entry.wrong("is not a list", fix="write `- value`, one per line")
+            entry.fail("is not a list", fix="write `- value`, one per line")
         return tuple(one(item) for item in entry.value)
 
     return several
@@ -144,7 +144,7 @@ def _labels(entry: Entry) -> dict[str, str]:
 
 def _text_or_empty(entry: Entry) -> str:
     if not isinstance(entry.value, str):
-        entry.wrong(f"is {entry.value!r}, not a string", fix=f"quote it: '{entry.value}'")
+        entry.fail(f"is {entry.value!r}, not a string", fix=f"quote it: '{entry.value}'")
     return str(entry.value)
 
 
@@ -152,20 +152,20 @@ def _size(entry: Entry) -> int:
     # Kubernetes writes Gi for Spark's g.
     found = parse_size(str(entry.value).lower().replace("i", ""))
     if not found or found < 0:
-        entry.wrong(f"is {entry.value!r}, not a size", fix="write it like 512m, 20g or 20Gi")
+        entry.fail(f"is {entry.value!r}, not a size", fix="write it like 512m, 20g or 20Gi")
     return found
 
 
 def _share(entry: Entry) -> float:
     if isinstance(entry.value, bool) or not isinstance(entry.value, (int, float)) or not 0 <= entry.value <= 4:
-        entry.wrong(f"is {entry.value!r}, not a share", fix="write it like 0.10")
+        entry.fail(f"is {entry.value!r}, not a share", fix="write it like 0.10")
     return float(entry.value)
 
 
 def _cpu_request(entry: Entry) -> float:
     share = _share(entry)
     if not 0.01 <= share <= 1:
-        entry.wrong(f"is {entry.value!r}, not a share of a core", fix="1.0 requests whole cores, 0.5 half of each")
+        entry.fail(f"is {entry.value!r}, not a share of a core", fix="1.0 requests whole cores, 0.5 half of each")
     return share
 
 
@@ -177,7 +177,7 @@ def _part(entry: Entry, known: Mapping[str, Callable[[Entry], Any]], required: t
         found[name] = known[name](value)
     for name in required:
         if name not in found:
-            entry.wrong(f"lacks {name}:", fix=_FIX)
+            entry.fail(f"lacks {name}:", fix=_FIX)
     return found
 
 
@@ -198,7 +198,7 @@ def _page_cache(entry: Entry) -> dict[str, CacheTier]:
 
 
 def _cores_and_memory(entry: Entry) -> tuple[int, int]:
-    values = _part(entry, {"cores": lambda value: value.whole(at_least=1), "memory": _size}, ("cores", "memory"))
+    values = _part(entry, {"cores": lambda value: value.integer(at_least=1), "memory": _size}, ("cores", "memory"))
     return values["cores"], values["memory"]
 
 
@@ -222,7 +222,7 @@ _READERS: Mapping[str, Callable[[Entry], Any]] = {
     "environment_from": _list_of(_name),
     "overhead": _share,
     "cpu_request": _cpu_request,
-    "start_timeout_seconds": lambda entry: float(entry.whole(at_least=1)),
+    "start_timeout_seconds": lambda entry: float(entry.integer(at_least=1)),
     "capacity": lambda entry: Capacity(*_cores_and_memory(entry)),
     "largest_node": lambda entry: Node(*_cores_and_memory(entry)),
     "driver_template": _object,

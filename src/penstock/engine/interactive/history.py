@@ -105,7 +105,7 @@ class HistoryServers:
         """The server's status, without starting anything, even the embedded lake. Raises `NotFound` (no such lake)."""
         return self._status(Lakes(self._engine.home).get(lake).name)
 
-    def look(self, lake: str, *, timeout_seconds: float = _READY_SECONDS) -> tuple[str, int]:
+    def address(self, lake: str, *, timeout_seconds: float = _READY_SECONDS) -> tuple[str, int]:
         """The address of the ready server, which is started if necessary; the call restarts its idle time."""
         deadline = time.monotonic() + timeout_seconds
         used = self._directory(lake) / USED

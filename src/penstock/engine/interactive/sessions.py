@@ -313,7 +313,7 @@ def _keep(home: Home, backend: ClusterBackend, application: Application, ended: 
     if port is None:
         return
     me = ProcessId.of(os.getpid()) or ProcessId(os.getpid(), -1)
-    with backend.reach(handle, port) as here:
+    with backend.forward_port(handle, port) as here:
         file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         try:
             write_json(file, {"port": here, "keeper": me.to_json()})
@@ -369,16 +369,16 @@ def argument(spec: ApplicationSpec, option: str) -> str | None:
 class Exchange(Protocol):
     """The transport of statements to a driver, and of their results back."""
 
-    def given(self, text: str) -> AbstractContextManager[str]:
+    def send_statements(self, text: str) -> AbstractContextManager[str]:
         """The address of the statements for the driver, valid within the block."""
 
-    def taken(self, application: Application, key: str, text: str) -> list[dict[str, Any]]:
+    def take_results(self, application: Application, key: str, text: str) -> list[dict[str, Any]]:
         """Take the results, which are stored nowhere else afterwards; none where the driver ended before it wrote any.
 
         The statements are stored for a later rerun.
         """
 
-    def kept(self, application: Application) -> str:
+    def stored_statements(self, application: Application) -> str:
         """The statements of an earlier run. Raises `NotFound` where they were not stored."""
 
 
@@ -394,7 +394,7 @@ class LocalExchange:
         self._lake = lake
 
     @contextlib.contextmanager
-    def given(self, text: str) -> Iterator[str]:
+    def send_statements(self, text: str) -> Iterator[str]:
         """Pass statements in a private file or an object: they may hold secrets, which process lists would show."""
         if not self._engine.backend.shares_files:
             store, key = self._engine.store(self._lake.name), f"{RESULTS}{secrets.token_hex(8)}.sql"
@@ -413,13 +413,13 @@ class LocalExchange:
         finally:
             path.unlink(missing_ok=True)
 
-    def taken(self, application: Application, key: str, text: str) -> list[dict[str, Any]]:
+    def take_results(self, application: Application, key: str, text: str) -> list[dict[str, Any]]:
         store = self._engine.store(self._lake.name)
         # The private file is gone, and arguments of the application would expose the statements.
         store.put(artifact_prefix(application.id) + _STATEMENTS, text.encode())
         return _take(store, key)
 
-    def kept(self, application: Application) -> str:
+    def stored_statements(self, application: Application) -> str:
         return self._engine.artifacts.load(application.id, _STATEMENTS).decode()
 
 

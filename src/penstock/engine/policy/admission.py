@@ -38,13 +38,13 @@ _ROUNDING = 1e-6
 
 
 def room(
-    size: ClusterSize, beside: Iterable[ClusterSize], capacity: Capacity, cores_per_core: float = CORES_PER_CORE
+    size: ClusterSize, running: Iterable[ClusterSize], capacity: Capacity, cores_per_core: float = CORES_PER_CORE
 ) -> Reason | None:
     """The reason why a cluster of `size` cannot start beside the others now; None if it can.
 
     `cores_per_core` is how often a core may be promised; measurements of oversubscription raise it.
     """
-    others = list(beside)
+    others = list(running)
     taken = [promised(other) for other in others]
     wanted = promised(size)
     free_memory = capacity.memory_bytes - sum(other.memory_bytes for other in taken)
@@ -54,9 +54,9 @@ def room(
     if wanted.cores > free_cores:
         return Reason("cores", f"it needs {wanted.cores} cores, {max(free_cores, 0)} are free")
     for bound in capacity.bounds:
-        free, more = bound.most - sum(bound.asked(other) for other in others), bound.asked(size)
+        free, more = bound.maximum - sum(bound.demand(other) for other in others), bound.demand(size)
         if more > free + _ROUNDING:
-            message = f"it needs {bound.shown(more)} of {bound.name}, {bound.shown(max(free, 0))} are free"
+            message = f"it needs {bound.format(more)} of {bound.name}, {bound.format(max(free, 0))} are free"
             return Reason("quota_exceeded", message, bound.fix)
     return None
 
@@ -112,7 +112,7 @@ def refuse(size: ClusterSize, capacity: Capacity) -> Reason | None:
         )
     else:
         bound = next(one for one in capacity.bounds if not _keeps(size, one))
-        needed, limit = bound.shown(bound.asked(size)), bound.shown(bound.most)
+        needed, limit = bound.format(bound.demand(size)), bound.format(bound.maximum)
         problem = f"the cluster needs {needed} of {bound.name}; the limit is {limit}"
     smaller = _largest(size, capacity, cores)
     if smaller is None:
@@ -143,7 +143,8 @@ def waits_for(size: ClusterSize, capacity: Capacity) -> Reason | None:
         return obstacle
     for bound in capacity.bounds:
         if not _keeps(size, bound):
-            needs = f"it needs {bound.shown(bound.asked(size))} of {bound.name}, which allows {bound.shown(bound.most)}"
+            needs, allowed = bound.format(bound.demand(size)), bound.format(bound.maximum)
+            needs = f"it needs {needs} of {bound.name}, which allows {allowed}"
             return Reason("quota_exceeded", needs, bound.fix)
     wanted, cores = promised(size), int(capacity.cores * CORES_PER_CORE)
     needs = f"it waits for nodes with {wanted.cores} cores and {gibibytes(wanted.memory_bytes)} in all"
@@ -162,7 +163,7 @@ def _fits_alone(size: ClusterSize, capacity: Capacity) -> bool:
 
 
 def _keeps(size: ClusterSize, bound: ResourceLimit) -> bool:
-    return bound.asked(size) <= bound.most + _ROUNDING
+    return bound.demand(size) <= bound.maximum + _ROUNDING
 
 
 def _largest(size: ClusterSize, capacity: Capacity, cores: int) -> ClusterSize | None:
@@ -191,8 +192,8 @@ def _within(bounds: Sequence[ResourceLimit], size: ClusterSize) -> ClusterSize |
     """Reduce `size` step by step, in the dimension of a broken bound, until it keeps all bounds."""
     smaller: ClusterSize | None = size
     while smaller is not None and (broken := next((one for one in bounds if not _keeps(smaller, one)), None)):
-        before = broken.asked(smaller)
-        smaller = next((one for one in _smaller_by_a_step(smaller) if broken.asked(one) < before), None)
+        before = broken.demand(smaller)
+        smaller = next((one for one in _smaller_by_a_step(smaller) if broken.demand(one) < before), None)
     return smaller
 
 

@@ -59,13 +59,13 @@ class Instance:
 
     @staticmethod
     def from_json(value: Mapping[str, Any]) -> Instance:
-        """The inverse of `to_json`. Raises `InvalidInput` for what `checked` refuses, and for unknown fields."""
+        """The inverse of `to_json`. Raises `InvalidInput` for what `validate` refuses, and for unknown fields."""
         _known(value, Instance, "an instance")
         quota = value.get("quota") or {}
         if not isinstance(quota, Mapping):
             raise InvalidInput("quota is not an object", fix='write "quota": {"running": 2}')
         _known(quota, Quota, "a quota")
-        return checked(Instance(**{**value, "quota": Quota(**quota)}))
+        return validate(Instance(**{**value, "quota": Quota(**quota)}))
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ class InstanceUsage:
         return asdict(self)
 
 
-def checked(instance: Instance) -> Instance:
+def validate(instance: Instance) -> Instance:
     """Return the instance. Raises `InvalidInput` where a part of it is invalid."""
     if not isinstance(instance.name, str) or not _NAME.fullmatch(instance.name):
         raise InvalidInput(
@@ -153,7 +153,7 @@ class DecayedUsage:
     byte_seconds: float = 0.0
     at: datetime | None = None
 
-    def faded(self, at: datetime) -> DecayedUsage:
+    def decayed(self, at: datetime) -> DecayedUsage:
         if self.at is None:
             return DecayedUsage(at=at)
         left = 0.5 ** max((at - self.at) / HALF_LIFE, 0.0)
@@ -161,7 +161,7 @@ class DecayedUsage:
 
     def plus(self, size: ClusterSize, *, since: datetime, at: datetime) -> DecayedUsage:
         """Add a cluster of that size, held from `since` to `at`."""
-        before, held = self.faded(at), promised(size)
+        before, held = self.decayed(at), promised(size)
         seconds = max(at - since, LEAST_CHARGE).total_seconds()
         return DecayedUsage(
             before.core_seconds + held.cores * seconds, before.byte_seconds + held.memory_bytes * seconds, at
@@ -197,7 +197,7 @@ class Schedule:
     """All waiting applications, in the order in which they would start if nothing changed."""
     refused: Mapping[str, Reason]
     """The applications that exceed the largest possible capacity."""
-    beyond: Mapping[str, Reason] = field(default_factory=dict)
+    over_capacity: Mapping[str, Reason] = field(default_factory=dict)
     """The applications among `places` that exceed all of today's capacity, and the need of each."""
 
     @property
@@ -208,31 +208,33 @@ class Schedule:
         return next((place for place in self.places if place.id == application_id), None)
 
 
-def plan(scene: QueueSnapshot) -> Schedule:
+def schedule(snapshot: QueueSnapshot) -> Schedule:
     # Once per size, since a thousand applications that were submitted together have the same size.
-    sizes = {one.size for one in scene.waiting}
-    never = {size: reason for size in sizes if (reason := admission.too_large(size, scene.capacity))}
-    not_today = {size: reason for size in sizes - never.keys() if (reason := admission.waits_for(size, scene.capacity))}
-    refused = {one.id: never[one.size] for one in scene.waiting if one.size in never}
-    beyond = {one.id: not_today[one.size] for one in scene.waiting if one.size in not_today}
-    able = [one for one in scene.waiting if one.id not in refused and one.id not in beyond]
-    ready = [one for one in able if not _too_early(one, scene.at)]
-    shares = _Shares(scene)
+    sizes = {one.size for one in snapshot.waiting}
+    never = {size: reason for size in sizes if (reason := admission.too_large(size, snapshot.capacity))}
+    not_today = {
+        size: reason for size in sizes - never.keys() if (reason := admission.waits_for(size, snapshot.capacity))
+    }
+    refused = {one.id: never[one.size] for one in snapshot.waiting if one.size in never}
+    beyond = {one.id: not_today[one.size] for one in snapshot.waiting if one.size in not_today}
+    able = [one for one in snapshot.waiting if one.id not in refused and one.id not in beyond]
+    ready = [one for one in able if not _too_early(one, snapshot.at)]
+    shares = _Shares(snapshot)
     places: list[tuple[QueuedApplication, Reason | None]] = []
     queues = _queues(ready)
     held_back: list[tuple[QueuedApplication, Reason | None]] = []
     for name in list(queues):
-        if reason := _beyond_quota(scene, name, queues[name][0].size):
+        if reason := _beyond_quota(snapshot, name, queues[name][0].size):
             held_back += [(one, reason) for one in queues.pop(name)]
     while queues:
         name = min(queues, key=lambda name: (*shares.key(name), queues[name][0].submitted_at, name))
         first = queues[name].pop(0)
         if not queues[name]:
             del queues[name]
-        places.append((first, _ahead(len(places)) if places else _no_room(scene, first)))
+        places.append((first, _ahead(len(places)) if places else _no_room(snapshot, first)))
         shares.take(name, first.size)
-    later = [(one, reason) for one in sorted(able, key=_order) if (reason := _too_early(one, scene.at))]
-    set_aside = [(one, beyond[one.id]) for one in sorted(scene.waiting, key=_order) if one.id in beyond]
+    later = [(one, reason) for one in sorted(able, key=_order) if (reason := _too_early(one, snapshot.at))]
+    set_aside = [(one, beyond[one.id]) for one in sorted(snapshot.waiting, key=_order) if one.id in beyond]
     everyone = [*places, *held_back, *set_aside, *later]
     return Schedule(
         tuple(QueuePosition(one.id, one.instance, number, reason) for number, (one, reason) in enumerate(everyone, 1)),
@@ -250,16 +252,16 @@ def use(instance: str, *, holding: Iterable[RunningCluster], waiting: int) -> In
 class _Shares:
     """The weighted dominant shares of instances, present and past; each chosen application adds to the present ones."""
 
-    def __init__(self, scene: QueueSnapshot) -> None:
-        self._scene = scene
-        self._cores = scene.capacity.cores * scene.cores_per_core
-        self._memory = scene.capacity.memory_bytes
+    def __init__(self, snapshot: QueueSnapshot) -> None:
+        self._snapshot = snapshot
+        self._cores = snapshot.capacity.cores * snapshot.cores_per_core
+        self._memory = snapshot.capacity.memory_bytes
         self._held: dict[str, tuple[int, int]] = {}
-        self._used = dict(scene.used)
-        for one in scene.holding:
+        self._used = dict(snapshot.used)
+        for one in snapshot.holding:
             self.take(one.instance, one.size)
             used = self._used.get(one.instance, DecayedUsage())
-            self._used[one.instance] = used.plus(one.size, since=one.since, at=scene.at)
+            self._used[one.instance] = used.plus(one.size, since=one.since, at=snapshot.at)
 
     def take(self, name: str, size: ClusterSize) -> None:
         cores, memory = self._held.get(name, (0, 0))
@@ -267,9 +269,9 @@ class _Shares:
         self._held[name] = (cores + more.cores, memory + more.memory_bytes)
 
     def key(self, name: str) -> tuple[float, float]:
-        weight = self._scene.instances.get(name, Instance(name)).weight
+        weight = self._snapshot.instances.get(name, Instance(name)).weight
         cores, memory = self._held.get(name, (0, 0))
-        used = self._used.get(name, DecayedUsage()).faded(self._scene.at)
+        used = self._used.get(name, DecayedUsage()).decayed(self._snapshot.at)
         return self._dominant(cores, memory) / weight, self._dominant(used.core_seconds, used.byte_seconds) / weight
 
     def _dominant(self, cores: float, memory: float) -> float:
@@ -287,8 +289,10 @@ def _queues(waiting: Iterable[QueuedApplication]) -> dict[str, list[QueuedApplic
     return queues
 
 
-def _no_room(scene: QueueSnapshot, one: QueuedApplication) -> Reason | None:
-    return admission.room(one.size, [other.size for other in scene.holding], scene.capacity, scene.cores_per_core)
+def _no_room(snapshot: QueueSnapshot, one: QueuedApplication) -> Reason | None:
+    return admission.room(
+        one.size, [other.size for other in snapshot.holding], snapshot.capacity, snapshot.cores_per_core
+    )
 
 
 def _ahead(count: int) -> Reason:
@@ -301,11 +305,11 @@ def _too_early(one: QueuedApplication, at: datetime) -> Reason | None:
     return Reason("retry", f"its next attempt may begin at {one.not_before:%H:%M:%S} UTC")
 
 
-def _beyond_quota(scene: QueueSnapshot, name: str, size: ClusterSize) -> Reason | None:
-    instance = scene.instances.get(name)
+def _beyond_quota(snapshot: QueueSnapshot, name: str, size: ClusterSize) -> Reason | None:
+    instance = snapshot.instances.get(name)
     if instance is None:
         return None
-    return beyond_quota(instance, use(name, holding=scene.holding, waiting=0), size)
+    return beyond_quota(instance, use(name, holding=snapshot.holding, waiting=0), size)
 
 
 def beyond_quota(instance: Instance, has: InstanceUsage, size: ClusterSize) -> Reason | None:

@@ -88,7 +88,7 @@ class ContextStarted:
 
 
 @dataclass(frozen=True)
-class Hindered:
+class Blocked:
     """The cluster is blocked by an obstacle that may pass; `reason` is None when it has passed."""
 
     at: datetime
@@ -121,7 +121,7 @@ class Stopped:
 
 
 @dataclass(frozen=True)
-class Kept:
+class ArtifactsCollected:
     """The artifacts are stored, or Penstock gave up storing them and `summary` says so."""
 
     at: datetime
@@ -141,11 +141,11 @@ Event = (
     | Refused
     | Launched
     | ContextStarted
-    | Hindered
+    | Blocked
     | DriverEnded
     | EndRequested
     | Stopped
-    | Kept
+    | ArtifactsCollected
     | Released
 )
 
@@ -161,7 +161,7 @@ class Stop:
 
 
 @dataclass(frozen=True)
-class Keep:
+class CollectArtifacts:
     """Store logs, event log and summary in the lake."""
 
 
@@ -170,7 +170,7 @@ class Release:
     """Remove all parts of the cluster."""
 
 
-Instruction = Launch | Stop | Keep | Release
+Instruction = Launch | Stop | CollectArtifacts | Release
 
 STOPPED_BY_USER = "stopped_by_user"
 TIME_LIMIT = "time_limit"
@@ -252,7 +252,7 @@ def _on_cluster(application: Application, event: Event) -> Step:
             ),
             (),
         )
-    if isinstance(event, Hindered):
+    if isinstance(event, Blocked):
         return replace(application, reason=event.reason), ()
     if isinstance(event, (Refused, EndRequested)):
         return replace(application, state=State.STOPPING, reason=event.reason), (Stop(),)
@@ -266,8 +266,8 @@ def _stopping(application: Application, event: Event) -> Step:
     if isinstance(event, Stopped):
         if application.exit_code is None:
             application = replace(application, exit_code=event.exit_code)
-        return application, (Keep(),)
-    if isinstance(event, Kept):
+        return application, (CollectArtifacts(),)
+    if isinstance(event, ArtifactsCollected):
         if will_retry(application):
             return _next_attempt(application, event), (Release(),)
         application = replace(application, cost=_sum(application.cost, event.cost))
@@ -288,7 +288,7 @@ def _outcome(exit_code: int | None, reason: Reason | None) -> State:
     return State.FAILED
 
 
-def _next_attempt(application: Application, event: Kept) -> Application:
+def _next_attempt(application: Application, event: ArtifactsCollected) -> Application:
     why = application.reason or Reason(DRIVER_FAILED, "")
     failed = Attempt(
         number=application.attempt,

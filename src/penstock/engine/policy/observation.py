@@ -12,11 +12,11 @@ from penstock.engine.policy.lifecycle import (
     DRIVER_FAILED,
     DRIVER_LOST,
     TIME_LIMIT,
+    Blocked,
     ContextStarted,
     DriverEnded,
     EndRequested,
     Event,
-    Hindered,
 )
 from penstock.model import Application, Reason, State
 
@@ -146,13 +146,13 @@ def event_of(
     if seen.phase is Phase.LOST:
         lost = Reason(DRIVER_LOST, f"the cluster was lost: {seen.detail}", "run it again")
         return DriverEnded(at, None, seen.reason or lost)
-    given_up = seen.reason if seen.hopeless else None
+    given_up = seen.reason if seen.permanent else None
     if reason := end_request or given_up or _limit_reached(application, seen, at - launched_at):
         return EndRequested(at, reason)
     if seen.phase is Phase.RUNNING and application.state is State.STARTING:
         return ContextStarted(at, seen.spark_application_id)
     if seen.reason != application.reason:
-        return Hindered(at, seen.reason)
+        return Blocked(at, seen.reason)
     return None
 
 

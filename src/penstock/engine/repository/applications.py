@@ -79,7 +79,7 @@ def now() -> datetime:
     return datetime.now(timezone.utc)
 
 
-def given(application: Application) -> dict[str, Any]:
+def submitted_columns(application: Application) -> dict[str, Any]:
     """The columns that a submission sets for good."""
     spec = application.spec
     return {
@@ -95,7 +95,7 @@ def given(application: Application) -> dict[str, Any]:
     }
 
 
-def changing(application: Application) -> dict[str, Any]:
+def state_columns(application: Application) -> dict[str, Any]:
     """The columns that a transition may change."""
     return {
         "state": application.state.value,
@@ -172,13 +172,18 @@ class ApplicationRepository:
         """
         spec = application.spec
         with self._engine.begin() as connection:
-            instance = self._queues.held(connection, spec.instance)
-            row = {"engine": self.owner, "fingerprint": fingerprint, **given(application), **changing(application)}
+            instance = self._queues.locked_for_share(connection, spec.instance)
+            row = {
+                "engine": self.owner,
+                "fingerprint": fingerprint,
+                **submitted_columns(application),
+                **state_columns(application),
+            }
             change = submission_statement(tuple(row)), row_parameters(row)
             if not self._changed(connection, change, application, "Submitted", at=application.submitted_at):
                 first = self._with_key(connection, spec.instance, str(spec.idempotency_key), fingerprint)
                 return first or application
-            self._queues.require_place(connection, instance, spec)
+            self._queues.require_room(connection, instance, spec)
         return application
 
     def with_key(self, instance: str, key: str, *, fingerprint: str | None = None) -> Application | None:
@@ -204,7 +209,7 @@ class ApplicationRepository:
         """Apply `admitted` if it is the application's turn and there is room; else record why it waits."""
         with self._engine.begin() as connection:
             self._queues.take_turn(connection)
-            scene = self._queues.scene(
+            snapshot = self._queues.snapshot(
                 connection,
                 at=admitted.at,
                 capacity=capacity,
@@ -212,10 +217,10 @@ class ApplicationRepository:
                 cores_per_core=cores_per_core,
                 also=application_id,
             )
-            plan = fairness.plan(scene)
-            if reason := plan.refused.get(application_id):
+            schedule = fairness.schedule(snapshot)
+            if reason := schedule.refused.get(application_id):
                 return self._apply(connection, application_id, lifecycle.Refused(admitted.at, reason))
-            place = plan.place(application_id)
+            place = schedule.place(application_id)
             if place is not None and place.reason is not None:
                 return self._apply(connection, application_id, lifecycle.Queued(admitted.at, place.reason))
             return self._apply(connection, application_id, admitted)
@@ -227,25 +232,25 @@ class ApplicationRepository:
         """
         with self._engine.begin() as connection:
             self._queues.take_turn(connection)
-            scene = self._queues.scene(connection, at=at, capacity=capacity, all_waiting=False)
-            plan = fairness.plan(scene)
-            if plan.beyond:
+            snapshot = self._queues.snapshot(connection, at=at, capacity=capacity, all_waiting=False)
+            schedule = fairness.schedule(snapshot)
+            if schedule.over_capacity:
                 # The first application of an instance exceeds today's capacity, but one behind it may fit.
-                scene = self._queues.scene(connection, at=at, capacity=capacity, all_waiting=True)
-                plan = fairness.plan(scene)
-            dispatched = {one.id for one in scene.waiting if one.dispatched}
-            for application_id, reason in plan.refused.items():
+                snapshot = self._queues.snapshot(connection, at=at, capacity=capacity, all_waiting=True)
+                schedule = fairness.schedule(snapshot)
+            dispatched = {one.id for one in snapshot.waiting if one.dispatched}
+            for application_id, reason in schedule.refused.items():
                 return self._apply(connection, application_id, lifecycle.Refused(at, reason))[0]
-            if plan.start in dispatched:
-                return self._apply(connection, plan.start, admit(plan.start))[0]
-            recorded = {one.id: one.recorded for one in scene.waiting}
+            if schedule.start in dispatched:
+                return self._apply(connection, schedule.start, admit(schedule.start))[0]
+            recorded = {one.id: one.recorded for one in snapshot.waiting}
             seen: set[str] = set()
-            for place in plan.places:
+            for place in schedule.places:
                 # Only the first of each instance and those beyond today's capacity: the reason of the others is their
                 # position, which is computed on request.
                 first = place.instance not in seen
                 seen.add(place.instance)
-                if not (first or place.id in plan.beyond) or place.reason in (None, recorded[place.id]):
+                if not (first or place.id in schedule.over_capacity) or place.reason in (None, recorded[place.id]):
                     continue
                 if place.id in dispatched:
                     self._apply(connection, place.id, lifecycle.Queued(at, place.reason))
@@ -306,7 +311,7 @@ class ApplicationRepository:
             event = lifecycle.EndRequested(event.at, Reason(**row.end_request))
         after, instructions = lifecycle.step(before, event)
         if after != before:
-            row_now = changing(after)
+            row_now = state_columns(after)
             transition = (
                 transition_statement(tuple(row_now)),
                 {"which": application_id, "before": before.state.value, **row_parameters(row_now)},

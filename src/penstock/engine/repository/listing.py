@@ -113,7 +113,7 @@ def _parsed(text: str) -> Cursor | None:
     return cursor
 
 
-def checked(query: Query) -> Query:
+def validate(query: Query) -> Query:
     """Return the query. Raises `InvalidInput` where a part of it is invalid."""
     if query.sort.removeprefix("-") not in SORTS:
         raise InvalidInput(
@@ -164,7 +164,7 @@ class ApplicationReader:
 
     def page(self, query: Query) -> Page:
         """Raises `InvalidInput` where the query is invalid."""
-        query = checked(query)
+        query = validate(query)
         column = query.sort.removeprefix("-")
         cursor = Cursor.parse(query.page, sort=query.sort) if query.page is not None else None
         backwards = cursor is not None and cursor.backwards

@@ -22,9 +22,9 @@ MOST_OF_APPLICATION = 64 << 20
 MOST_IN_ALL = 1 << 30
 
 _PART_BYTES = 1 << 20
-_ORDER_LOCK = 7031_0002
+_ORDER_LOCK = 7031_0003
 
-_table, _applications = schema.pending_artefacts, schema.applications
+_table, _applications = schema.pending_artifacts, schema.applications
 _length = sa.func.octet_length(_table.c.content)
 
 
@@ -88,7 +88,7 @@ class PendingArtifacts:
         with self._engine.connect() as connection:
             return {name: int(size) for name, size in connection.execute(query.group_by(_table.c.name))}
 
-    def over(self) -> list[str]:
+    def released_applications(self) -> list[str]:
         """The released applications with pending artifacts: no supervisor is about to add to them."""
         ended = sa.and_(_applications.c.summary.is_not(None), _applications.c.cluster.is_(None))
         query = (
@@ -99,7 +99,7 @@ class PendingArtifacts:
         with self._engine.connect() as connection:
             return list(connection.execute(query.distinct().order_by(_table.c.application_id)).scalars())
 
-    def brought(self, application_id: str, place: str) -> None:
+    def mark_uploaded(self, application_id: str, place: str) -> None:
         """Forget the application's pending artifacts and record in its summary that they are at `place` now."""
         known = sa.cast({"artefacts": place}, JSONB)
         summary = _applications.c.summary.op("-")("artefacts_problem").op("||")(known)

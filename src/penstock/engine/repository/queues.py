@@ -70,7 +70,7 @@ class QueueRepository:
         with self._reading.connect() as connection:
             return self._found(connection, self._row(name), name)
 
-    def held(self, connection: sa.Connection, name: str) -> Instance:
+    def locked_for_share(self, connection: sa.Connection, name: str) -> Instance:
         """The instance under a shared lock, which prevents its deletion until the end of the transaction.
 
         Raises `NotFound`.
@@ -82,7 +82,7 @@ class QueueRepository:
 
         Running applications keep running under a smaller quota. Raises `InvalidInput`.
         """
-        instance = fairness.checked(instance)
+        instance = fairness.validate(instance)
         statement = (
             insert(_instances)
             .values(engine=self._owner, name=instance.name, **_values(instance))
@@ -101,7 +101,7 @@ class QueueRepository:
             if name == DEFAULT_INSTANCE:
                 made = insert(_instances).values(engine=self._owner, name=name)
                 connection.execute(made.on_conflict_do_nothing())
-            changed = fairness.checked(change(self._locked(connection, name)))
+            changed = fairness.validate(change(self._locked(connection, name)))
             mine = sa.and_(_instances.c.engine == self._owner, _instances.c.name == name)
             connection.execute(_instances.update().where(mine).values(**_values(changed)))
         return changed
@@ -147,7 +147,7 @@ class QueueRepository:
         names = {one.instance for one in holding} | waiting.keys()
         return {name: fairness.use(name, holding=holding, waiting=waiting.get(name, 0)) for name in names}
 
-    def require_place(self, connection: sa.Connection, instance: Instance, spec: ApplicationSpec) -> None:
+    def require_room(self, connection: sa.Connection, instance: Instance, spec: ApplicationSpec) -> None:
         """Raise `QuotaExceeded` where the cluster exceeds the instance's quota, or its queue is full.
 
         The caller's transaction has already inserted the application.
@@ -174,16 +174,16 @@ class QueueRepository:
         """The instance's present usage."""
         return self.usage().get(name, InstanceUsage())
 
-    def plan(self, *, at: datetime, capacity: Capacity) -> Schedule:
+    def schedule(self, *, at: datetime, capacity: Capacity) -> Schedule:
         """The schedule of the queue as it is; nothing is changed."""
         with self._engine.connect() as connection:
-            return fairness.plan(self.scene(connection, at=at, capacity=capacity, all_waiting=True))
+            return fairness.schedule(self.snapshot(connection, at=at, capacity=capacity, all_waiting=True))
 
     def take_turn(self, connection: sa.Connection) -> None:
         """Serialize decisions over all engines in the database, so that no memory is promised twice."""
         connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_ADMISSION_LOCK)))
 
-    def scene(
+    def snapshot(
         self,
         connection: sa.Connection,
         *,

@@ -41,7 +41,7 @@ class Pruned:
     audit: int = 0
 
 
-def checked(retention: Retention) -> Retention:
+def validate(retention: Retention) -> Retention:
     """Raises `InvalidInput` where the audit period is below the minimum that the database enforces."""
     if retention.audit < LEAST_AUDIT:
         raise InvalidInput(
@@ -71,7 +71,7 @@ class Pruner:
 
         Raises `InvalidInput` where the audit period is below the minimum that the database enforces.
         """
-        checked(retention)
+        validate(retention)
         finished = sa.and_(self._ended(_deliveries, at - retention.deliveries), _deliveries.c.due_at.is_(None))
         old = sa.and_(_audit.c.engine == self._owner, _audit.c.at < at - retention.audit)
         return Pruned(

@@ -132,7 +132,7 @@ passes = sa.Table(
 )
 """See `service/auth.py` and `service/spark_ui.py`."""
 
-pending_artefacts = sa.Table(
+pending_artifacts = sa.Table(
     "pending_artefacts",
     metadata,
     sa.Column("application_id", sa.Text, primary_key=True),

@@ -51,7 +51,7 @@ def make_files(directory: Path, state: CephState) -> list[str]:
     write_monitor_map(directory, state.fsid, state.ports)
     doing = "creating the monitor's store"
     run(directory, "ceph-mon", "--mkfs", "--conf", CONFIGURATION, "--name", "mon.a", "--monmap", _MONITOR_MAP,
-        "--keyring", INITIAL_KEYRING, doing=doing)  # fmt: skip
+        "--keyring", INITIAL_KEYRING, activity=doing)  # fmt: skip
     (directory / INITIAL_KEYRING).unlink()
     ids = [str(uuid.uuid4()) for _ in range(state.layout.osds)]
     with ThreadPoolExecutor(os.cpu_count()) as pool:
@@ -63,7 +63,7 @@ def write_monitor_map(directory: Path, fsid: str, ports: Ports) -> str:
     """Write the monitor's address to a monitor map; return the file's name in `directory`."""
     (directory / _MONITOR_MAP).unlink(missing_ok=True)
     run(directory, "monmaptool", "--create", "--fsid", fsid, "--addv", "a", ports.monitor_address, _MONITOR_MAP,
-        doing="writing the monitor map")  # fmt: skip
+        activity="writing the monitor map")  # fmt: skip
     return _MONITOR_MAP
 
 
@@ -71,7 +71,7 @@ def move_monitor(directory: Path, state: CephState) -> None:
     """Move the monitor, which must not be running, to the port in `state`."""
     name = write_monitor_map(directory, state.fsid, state.ports)
     run(directory, "ceph-mon", "--conf", CONFIGURATION, "--name", "mon.a", "--inject-monmap", name,
-        doing="moving the monitor to another port")  # fmt: skip
+        activity="moving the monitor to another port")  # fmt: skip
 
 
 def add_osds(monitor: Monitor, ids: list[str]) -> None:
@@ -106,17 +106,17 @@ def make_user(directory: Path, layout: Layout) -> Credentials:
     also creates the zone that the placements belong to.
     """
     doing = "creating the gateways' user"
-    created = administer(directory, "user", "create", f"--uid={USER}", "--display-name=Penstock", doing=doing)
+    created = administer(directory, "user", "create", f"--uid={USER}", "--display-name=Penstock", activity=doing)
     erasure = layout.placements()[ERASURE]
     group, placement = "--rgw-zonegroup=default", f"--placement-id={erasure.name}"
     doing = "adding the erasure-coded placement"
-    administer(directory, "zonegroup", "placement", "add", group, placement, doing=doing)
+    administer(directory, "zonegroup", "placement", "add", group, placement, activity=doing)
     administer(
         directory, "zone", "placement", "add", "--rgw-zone=default", placement, f"--data-pool={erasure.pool}",
-        "--index-pool=default.rgw.buckets.index", "--data-extra-pool=default.rgw.buckets.non-ec", doing=doing,
+        "--index-pool=default.rgw.buckets.index", "--data-extra-pool=default.rgw.buckets.non-ec", activity=doing,
     )  # fmt: skip
     if layout.default == ERASURE:
-        administer(directory, "zonegroup", "placement", "default", group, placement, doing=doing)
+        administer(directory, "zonegroup", "placement", "default", group, placement, activity=doing)
     return parse_credentials(created)
 
 
@@ -126,16 +126,16 @@ def make_role(directory: Path, state: CephState) -> None:
     trust = _policy(Principal={"AWS": [f"arn:aws:iam:::user/{USER}"]}, Action=["sts:AssumeRole"])
     buckets = [f"arn:aws:s3:::{name}" for name in state.lakes()]
     allowed = _policy(Action=["s3:*"], Resource=[*buckets, *(f"{bucket}/*" for bucket in buckets)])
-    administer(directory, "role", "create", f"--role-name={ROLE}", f"--assume-role-policy-doc={trust}", doing=doing)
+    administer(directory, "role", "create", f"--role-name={ROLE}", f"--assume-role-policy-doc={trust}", activity=doing)
     administer(
         directory, "role-policy", "put", f"--role-name={ROLE}", "--policy-name=lake", f"--policy-doc={allowed}",
-        doing=doing,
+        activity=doing,
     )  # fmt: skip
 
 
 def user_credentials(directory: Path) -> Credentials:
     """The user's credentials as the gateways know them, for a home that has lost its copy."""
-    return parse_credentials(administer(directory, "user", "info", f"--uid={USER}", doing="reading the user's keys"))
+    return parse_credentials(administer(directory, "user", "info", f"--uid={USER}", activity="reading the user's keys"))
 
 
 def parse_credentials(answer: str) -> Credentials:
@@ -159,7 +159,7 @@ def set_quota(directory: Path, bucket: str, most_bytes: int) -> None:
     """Limit the bucket to `most_bytes`. Running gateways notice a new quota within some seconds."""
     administer(
         directory, "quota", "enable", "--quota-scope=bucket", f"--bucket={bucket}", f"--max-size={most_bytes}",
-        doing="setting a quota",
+        activity="setting a quota",
     )  # fmt: skip
 
 
@@ -203,4 +203,4 @@ def _make_osd(directory: Path, state: CephState, number: int, osd: str) -> None:
         (directory / f"osd.{number}" / device.name).symlink_to(file)
     # The monitor may not be running yet, so its central configuration is not read.
     run(directory, "ceph-osd", "--mkfs", "--no-mon-config", "--conf", CONFIGURATION, "--name", f"osd.{number}",
-        "--osd-uuid", osd, doing=f"creating osd.{number}")  # fmt: skip
+        "--osd-uuid", osd, activity=f"creating osd.{number}")  # fmt: skip

@@ -45,7 +45,11 @@ class Ceph:
         self._control = Control(self.directory)
 
     def up(
-        self, asked: Mapping[str, Any] | None = None, *, quota_bytes: int | None = None, step: StepContext = no_steps
+        self,
+        requested: Mapping[str, Any] | None = None,
+        *,
+        quota_bytes: int | None = None,
+        step: StepContext = no_steps,
     ) -> list[Lake]:
         """Create the cluster, or resume an existing one, and register its lakes; return when they accept writes.
 
@@ -61,14 +65,14 @@ class Ceph:
                 self._remove(state)  # a command was killed during the creation: nothing has been stored yet
                 state = None
             if state is None:
-                state = CephState.new(Layout.checked(**(asked or {})), quota_bytes)
+                state = CephState.new(Layout.validated(**(requested or {})), quota_bytes)
                 try:
                     self._make(state, step)
                 except PenstockError:
                     self._control.end(self._control.running().values())  # the logs stay; the next `up` starts afresh
                     raise
             else:
-                state = self._with_free_ports(state.resumed(asked or {}))
+                state = self._with_free_ports(state.resumed(requested or {}))
                 self._resume(state, step)
             return self._register(state)
 

@@ -80,8 +80,8 @@ def environment(directory: Path) -> dict[str, str]:
     }
 
 
-def run(directory: Path, *arguments: str, doing: str) -> str:
-    """Run one of Ceph's programs and return its standard output; raise `LakeError`, which says what `doing` failed.
+def run(directory: Path, *arguments: str, activity: str) -> str:
+    """Run one of Ceph's programs and return its standard output; raise `LakeError`, which names the failed `activity`.
 
     The arguments must not contain secrets.
     """
@@ -98,16 +98,18 @@ def run(directory: Path, *arguments: str, doing: str) -> str:
             check=False,
         )
     except subprocess.TimeoutExpired as error:
-        raise _failed(directory, doing, f"{arguments[0]} did not end within {_RUN_SECONDS:.0f} s") from error
+        raise _failed(directory, activity, f"{arguments[0]} did not end within {_RUN_SECONDS:.0f} s") from error
     if result.returncode:
         output = last_lines(result.stderr or result.stdout, 5)
-        raise _failed(directory, doing, output or f"{arguments[0]} ended with exit code {result.returncode}")
+        raise _failed(directory, activity, output or f"{arguments[0]} ended with exit code {result.returncode}")
     return result.stdout
 
 
-def administer(directory: Path, *arguments: str, doing: str) -> str:
+def administer(directory: Path, *arguments: str, activity: str) -> str:
     """Run `radosgw-admin` and return its output, which is JSON for most subcommands."""
-    return run(directory, "radosgw-admin", "--conf", CONFIGURATION, "--name", ADMINISTRATOR, *arguments, doing=doing)
+    return run(
+        directory, "radosgw-admin", "--conf", CONFIGURATION, "--name", ADMINISTRATOR, *arguments, activity=activity
+    )
 
 
 class Monitor:

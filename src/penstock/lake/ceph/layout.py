@@ -109,7 +109,7 @@ class Layout:
     metadata_directory: Path | None = None
 
     @staticmethod
-    def checked(
+    def validated(
         *,
         osds: int = 6,
         gateways: int = 2,
@@ -153,7 +153,7 @@ class Layout:
         )
 
     def arguments(self) -> dict[str, Any]:
-        """The arguments from which `checked` makes this layout."""
+        """The arguments from which `validated` makes this layout."""
         return {
             "osds": self.osds,
             "gateways": self.gateways,
@@ -299,19 +299,21 @@ class CephState:
         at_metadata = metadata / own if metadata else at_data
         return {device.name: at_data if device.name == "block" else at_metadata for device in self.layout.devices()}
 
-    def resumed(self, asked: Mapping[str, Any]) -> CephState:
+    def resumed(self, requested: Mapping[str, Any]) -> CephState:
         """The state with the requested number of gateways; raises `Conflict` if any other argument differs."""
         have = self.layout.arguments()
-        differing = sorted(name for name, value in asked.items() if value != have[name] and name != "gateways")
+        differing = sorted(name for name, value in requested.items() if value != have[name] and name != "gateways")
         if differing:
-            differences = ", ".join(f"{name.replace('_', ' ')}: {have[name]}, not {asked[name]}" for name in differing)
+            differences = ", ".join(
+                f"{name.replace('_', ' ')}: {have[name]}, not {requested[name]}" for name in differing
+            )
             raise Conflict(
                 "This home already has a Ceph cluster with another layout",
                 why=differences,
                 fix="penstock lake ceph up without these options resumes it; penstock lake ceph wipe removes it with "
                 "its data. Both placements exist in any case: penstock lake list",
             )
-        layout = Layout.checked(**{**have, "gateways": asked.get("gateways", have["gateways"])})
+        layout = Layout.validated(**{**have, "gateways": requested.get("gateways", have["gateways"])})
         additional = layout.gateways - len(self.ports.gateways)
         gateways = (*self.ports.gateways, *free_ports(max(additional, 0)))[: layout.gateways]
         return replace(self, layout=layout, ports=replace(self.ports, gateways=gateways))

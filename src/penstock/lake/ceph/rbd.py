@@ -63,13 +63,13 @@ def image(ceph: Ceph, lake: str, size_bytes: int) -> Iterator[Image]:
     # Only layering: older kernels support no other feature, and none is needed here.
     features = ("--image-feature", "layering")
     size = f"{-(-size_bytes // MIB)}M"
-    _rbd(device, "create", "--size", size, *features, *data, device.spec, doing="creating a device")
+    _rbd(device, "create", "--size", size, *features, *data, device.spec, activity="creating a device")
     try:
         # With its cache, librbd would serve reads from memory and acknowledge writes that are not stored yet.
-        _rbd(device, "config", "image", "set", device.spec, "rbd_cache", "false", doing="setting up a device")
+        _rbd(device, "config", "image", "set", device.spec, "rbd_cache", "false", activity="setting up a device")
         yield device
     finally:
-        _rbd(device, "remove", "--no-progress", device.spec, doing="removing a device")
+        _rbd(device, "remove", "--no-progress", device.spec, activity="removing a device")
 
 
 def require_kernel() -> None:
@@ -96,12 +96,12 @@ def mapped(image: Image) -> Iterator[Path]:
     """Map the image as a device of this machine (`/dev/rbd0`); raise `LakeError`, or as `require_kernel` does."""
     require_kernel()
     # The cluster's monitors speak only version 2 of the protocol.
-    output = _rbd(image, "map", "--options", "ms_mode=prefer-crc", image.spec, doing="mapping a device")
+    output = _rbd(image, "map", "--options", "ms_mode=prefer-crc", image.spec, activity="mapping a device")
     device = Path(output.strip())
     try:
         yield device
     finally:
-        _rbd(image, "unmap", str(device), doing="unmapping a device")
+        _rbd(image, "unmap", str(device), activity="unmapping a device")
 
 
 def _ensure_pools(monitor: Monitor, layout: Layout) -> None:
@@ -118,12 +118,12 @@ def _ensure_pools(monitor: Monitor, layout: Layout) -> None:
 
 def _remove_strays(image: Image) -> None:
     """Remove the devices of killed commands from the image's pool; a device that is still mapped stays."""
-    for name in json.loads(_rbd(image, "list", "--format", "json", image.pool, doing="listing devices")):
+    for name in json.loads(_rbd(image, "list", "--format", "json", image.pool, activity="listing devices")):
         owner = re.fullmatch(r"lab-(\d+)-[0-9a-f]+", name)
         if owner and ProcessId.of(int(owner[1])) is None:
             with contextlib.suppress(LakeError):
-                _rbd(image, "remove", "--no-progress", f"{image.pool}/{name}", doing="removing a device")
+                _rbd(image, "remove", "--no-progress", f"{image.pool}/{name}", activity="removing a device")
 
 
-def _rbd(image: Image, *arguments: str, doing: str) -> str:
-    return run(image.directory, "rbd", "--conf", CONFIGURATION, *arguments, doing=doing)
+def _rbd(image: Image, *arguments: str, activity: str) -> str:
+    return run(image.directory, "rbd", "--conf", CONFIGURATION, *arguments, activity=activity)

@@ -76,7 +76,7 @@ class HdfsCluster:
             return lake
         return self.up()
 
-    def up(self, asked: ShapeRequest | None = None, progress: ProgressCallback = _ignore) -> Lake:
+    def up(self, request: ShapeRequest | None = None, progress: ProgressCallback = _ignore) -> Lake:
         """Start all daemons that do not run, formatting on the first call, and register the lake.
 
         Returns when the lake accepts writes. Safe to call again after a kill at any moment: existing data stays. Raises
@@ -85,9 +85,9 @@ class HdfsCluster:
         """
         with self._changing():
             self._check_name()
-            shape = resolve_shape(self.shape(), asked or ShapeRequest(), running=bool(self.daemons()))
+            shape = resolve_shape(self.shape(), request or ShapeRequest(), running=bool(self.daemons()))
             jars = servers.class_path(self._home, progress)
-            ports = self._state.keep(shape, self.daemons())
+            ports = self._state.record(shape, self.daemons())
             self._start_all(shape, ports, jars, progress)
             return self._register(shape, ports)
 

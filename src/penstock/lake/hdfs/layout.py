@@ -73,21 +73,21 @@ class ShapeRequest:
     remote: bool | None = None
 
 
-def resolve_shape(before: Shape | None, asked: ShapeRequest, *, running: bool) -> Shape:
+def resolve_shape(before: Shape | None, request: ShapeRequest, *, running: bool) -> Shape:
     """Apply a request to the shape `before`, which is that of the formatted or last changed HDFS.
 
     DataNodes can be added, and a new replication applies to later writes. Raises `InvalidInput` for an impossible
     shape, and `Conflict` for a change that is impossible while the HDFS runs.
     """
     if before is None:
-        datanodes = _USUAL_DATANODES if asked.datanodes is None else asked.datanodes
+        datanodes = _USUAL_DATANODES if request.datanodes is None else request.datanodes
         wanted = Shape(datanodes, min(_USUAL_DATANODES, datanodes))
     else:
-        wanted = replace(before, datanodes=before.datanodes if asked.datanodes is None else asked.datanodes)
-    if asked.replication is not None:
-        wanted = replace(wanted, replication=asked.replication)
-    if asked.remote is not None:
-        wanted = replace(wanted, remote=asked.remote)
+        wanted = replace(before, datanodes=before.datanodes if request.datanodes is None else request.datanodes)
+    if request.replication is not None:
+        wanted = replace(wanted, replication=request.replication)
+    if request.remote is not None:
+        wanted = replace(wanted, remote=request.remote)
     if not 1 <= wanted.datanodes <= _MOST_DATANODES:
         raise InvalidInput(
             f"An HDFS cannot have {wanted.datanodes} DataNodes here",
@@ -366,7 +366,7 @@ class HdfsState:
     def ports(self) -> dict[str, Ports]:
         return {name: Ports.of(numbers) for name, numbers in self._read().get("ports", {}).items()}
 
-    def keep(self, shape: Shape, running: Collection[str]) -> dict[str, Ports]:
+    def record(self, shape: Shape, running: Collection[str]) -> dict[str, Ports]:
         """Record the shape and every daemon's ports; a daemon keeps its ports while it runs or they are still free."""
         known = self.ports()
         ports = {}

@@ -103,7 +103,7 @@ def require_lake(service: Service, caller: Caller, name: str | None) -> None:
     Lakes(service.home).require_usable(name, lambda queue: caller.may(Scope.SUBMIT, queue))
 
 
-def checked_key(text: str | None) -> str | None:
+def validate_key(text: str | None) -> str | None:
     """Return the value of an `Idempotency-Key` header. Raises `InvalidInput`."""
     if text is not None and not _KEY.fullmatch(text):
         raise InvalidInput(
@@ -154,7 +154,7 @@ def create(
     body: ApplicationBody, service: CurrentService, caller: Submitter, idempotency_key: IdempotencyKey = None
 ) -> Response:
     """The application starts by itself when there is room; `warnings` are of settings that are probably mistakes."""
-    spec = body.spec(service.engine.usual_size(), idempotency_key=checked_key(idempotency_key))
+    spec = body.spec(service.engine.usual_size(), idempotency_key=validate_key(idempotency_key))
     warnings: list[str] = []
     accepted = submit(service, caller, spec, warnings.append)
     shown = responses.submitted(service, accepted, warnings)
@@ -220,7 +220,7 @@ def show(application_id: str, service: CurrentService, caller: Reader) -> respon
 @router.get("/{application_id}/events", summary="Its events, oldest first")
 def events(application_id: str, service: CurrentService, caller: Reader) -> responses.History:
     found = visible(service, caller, application_id)
-    redact = service.paths.redact_json
+    redact = service.path_redactor.redact_json
     return responses.History.model_validate(
         {
             "items": [
@@ -254,7 +254,7 @@ def rerun(
     application_id: str, service: CurrentService, caller: Submitter, idempotency_key: IdempotencyKey = None
 ) -> responses.ApplicationResponse:
     found = visible(service, caller, application_id, Scope.SUBMIT)
-    again = replace(found.spec, idempotency_key=checked_key(idempotency_key))
+    again = replace(found.spec, idempotency_key=validate_key(idempotency_key))
     return responses.application(service, submit(service, caller, again))
 
 
@@ -267,7 +267,7 @@ async def wait(
 ) -> responses.ApplicationResponse:
     """Returns the application when it has ended or the time is over; its `state` shows which."""
     found: Application = await to_thread.run_sync(visible, service, caller, application_id)
-    ended = await service.news.ended(found.id, timeout)
+    ended = await service.change_notifier.ended(found.id, timeout)
     return await to_thread.run_sync(responses.application, service, ended)
 
 
@@ -307,7 +307,7 @@ def text(application_id: str, service: CurrentService, caller: Reader) -> respon
 def _read(service: Service, application: Application, option: str, *, below: str) -> bytes:
     """Return the object that an argument names, if it is below the prefix: arguments are the user's."""
     address = sessions.argument(application.spec, option)
-    lake = service.engine.lake(Lakes(service.home).kept_in(application.spec.lake))
+    lake = service.engine.lake(Lakes(service.home).artifact_lake(application.spec.lake))
     key = (address or "").removeprefix(f"{lake.root}/")
     if not sessions.is_statements(application.spec) or not key.startswith(below) or ".." in key.split("/"):
         raise NotFound(

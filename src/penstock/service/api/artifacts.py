@@ -17,7 +17,7 @@ from fastapi import Path as InPath
 from fastapi.responses import StreamingResponse
 
 from penstock.engine import artifacts
-from penstock.engine.artifacts import checked_name
+from penstock.engine.artifacts import validate_name
 from penstock.engine.repository.applications import now
 from penstock.errors import InvalidInput, NotFound
 from penstock.lake.model import attempt_prefix, belongs_to_attempt
@@ -75,7 +75,7 @@ async def read(
     attempt ends and another one follows, its log begins at byte 0 of `attempt` plus one.
     """
     found: Application = await to_thread.run_sync(visible, service, caller, application_id)
-    number = None if belongs_to_attempt(checked_name(name)) else _attempt(found, attempt)
+    number = None if belongs_to_attempt(validate_name(name)) else _attempt(found, attempt)
     read_piece = partial(service.engine.artifacts.piece, found.id, name, attempt=number)
     begun = b""
     if tail is not None:
@@ -86,7 +86,9 @@ async def read(
     # Read a piece in any case: an unknown log must be an error before the response begins.
     position = start + len(begun)
     first = await to_thread.run_sync(read_piece, position, PIECE_BYTES)
-    rest = (service.tails.follow if follow else service.tails.read)((found.id, name, number), position + len(first))
+    rest = (service.log_tailing.follow if follow else service.log_tailing.read)(
+        (found.id, name, number), position + len(first)
+    )
     token = await to_thread.run_sync(service.tokens.get, caller.token_id)
 
     async def content() -> AsyncIterator[bytes]:
@@ -177,7 +179,7 @@ async def upload(
     directory = service.home.root / "service"
     directory.mkdir(mode=0o700, exist_ok=True)
     with (
-        service.under_way.uploading(caller.token_id),
+        service.request_counts.uploading(caller.token_id),
         tempfile.NamedTemporaryFile(dir=directory, prefix="upload-") as file,
     ):
         hashed, size = hashlib.sha256(), 0

@@ -22,7 +22,7 @@ _CSP = (
 
 @router.get("", summary="The lab's runs, newest first")
 def listing(service: CurrentService, _: Reader) -> responses.Runs:
-    return responses.Runs.model_validate({"items": service.reports.listed()})
+    return responses.Runs.model_validate({"items": service.reports.rows()})
 
 
 @router.get("/{run_id}", summary="A run's report", response_class=HTMLResponse)

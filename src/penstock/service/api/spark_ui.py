@@ -43,7 +43,7 @@ def moved(application_id: str, request: Request) -> Response:
 
 def link_to(service: Service, request: Request, caller: Caller, root: str) -> responses.PagesLink:
     """Return a link to the pages below `root`, after the caller's right to see them was checked."""
-    origin = service.spark_origin.seen_from(request.url.scheme, request.headers.get("host", ""))
+    origin = service.spark_origin.for_console(request.url.scheme, request.headers.get("host", ""))
     ticket = service.spark_ui.ticket(caller, root)
     return responses.PagesLink(url=f"{origin}/enter?ticket={ticket.secret}", expires_at=ticket.ends_at)
 
@@ -90,7 +90,7 @@ def history_link(lake: str, request: Request, service: CurrentService, caller: R
     """As `POST /v1/applications/{id}/ui`, for all applications in the lake. It needs the scope read on all of them."""
     caller.require(Scope.READ)
     lakes = Lakes(service.home)
-    return link_to(service, request, caller, lake_root(lakes.get(lakes.kept_in(lake)).name))
+    return link_to(service, request, caller, lake_root(lakes.get(lakes.artifact_lake(lake)).name))
 
 
 @history_router.get(f"{_PAGES}/{{path:path}}", include_in_schema=False)

@@ -84,7 +84,7 @@ def submit(
     )
     found = translate(submission, context)
     lake = stores.resolve_credentials(service.home, found.lake, found.keys, queue=instance_name)
-    spec = replace(found.spec, lake=lake.name, idempotency_key=applications.checked_key(key))
+    spec = replace(found.spec, lake=lake.name, idempotency_key=applications.validate_key(key))
     return applications.submit(service, caller, spec)
 
 

@@ -116,7 +116,7 @@ def test_what_cannot_be_made_is_refused_before_anything_is(arguments: list[str],
 
 
 @pytest.mark.usefixtures("all_installed")
-def test_a_disk_without_room_is_told_before_anything_is_written_to_it(
+def test_a_disk_without_room_is_reported_before_anything_is_written_to_it(
     monkeypatch: pytest.MonkeyPatch, ran: list[list[str]]
 ) -> None:
     class Little:

@@ -28,7 +28,7 @@ def told(monkeypatch: pytest.MonkeyPatch, devices: dict[str, Path], *arguments: 
     return CliRunner().invoke(app, ["ceph", "status", *arguments]).output
 
 
-def test_disks_and_metadata_that_are_elsewhere_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_disks_and_metadata_elsewhere_are_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     fast, large = Path("/fast/penstock-ceph-1"), Path("/large/penstock-ceph-1")
     devices = {"block": large, "block.db": fast, "block.wal": fast}
     output = told(monkeypatch, devices)
@@ -40,7 +40,7 @@ def test_disks_and_metadata_that_are_elsewhere_are_told(monkeypatch: pytest.Monk
     }
 
 
-def test_disks_that_are_with_everything_else_are_not_told_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_disks_beside_everything_else_are_not_shown_twice(monkeypatch: pytest.MonkeyPatch) -> None:
     output = told(monkeypatch, {"block": Path("/home/you/ceph/devices")})
     assert "disks" not in output
     assert "metadata" not in output

@@ -38,7 +38,7 @@ def test_what_is_about_s3_says_that_this_is_none(home: Home, command: list[str])
 
 
 @pytest.mark.parametrize("command", ["status", "wipe"])
-def test_one_that_is_not_there_is_told_with_how_to_have_it(home: Home, command: str) -> None:
+def test_a_missing_hdfs_is_reported_with_the_command_that_creates_it(home: Home, command: str) -> None:
     error = refused("hdfs", command, "--name", "other", *(["--yes"] if command == "wipe" else []))
     assert isinstance(error, NotFound)
     assert error.fix == "penstock lake hdfs up --name other"

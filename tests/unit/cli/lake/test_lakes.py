@@ -56,7 +56,7 @@ def test_an_aws_profile_is_referred_to(home: Home) -> None:
     assert Lakes(home).get().credentials == "aws:ceph"
 
 
-def test_without_credentials_and_without_a_terminal_the_ways_are_told(home: Home) -> None:
+def test_missing_credentials_without_a_terminal_are_reported_with_the_options(home: Home) -> None:
     error = refused(run(*ADD, "--no-check"), InvalidInput)
     assert "--aws-profile" in error.why
 
@@ -98,7 +98,7 @@ def test_the_list_shows_the_default_and_is_json_on_demand(home: Home) -> None:
     assert [(lake["name"], lake["default"]) for lake in listed] == [("sales", True)]
 
 
-def test_default_and_remove_of_an_unknown_lake_are_told(home: Home) -> None:
+def test_default_and_remove_of_an_unknown_lake_are_errors(home: Home) -> None:
     for command in ("default", "remove"):
         refused(run(command, "nowhere"), NotFound)
 

@@ -33,13 +33,13 @@ def test_it_is_asked_for_every_few_seconds_and_never_given_up() -> None:
     assert not postponed.due()
     seen = postponed.observation()
     assert seen.reason is not None
-    assert (seen.phase, seen.reason.code, seen.hopeless) == (Phase.STARTING, "quota_exceeded", False)
+    assert (seen.phase, seen.reason.code, seen.permanent) == (Phase.STARTING, "quota_exceeded", False)
     clock.now += 5
     assert postponed.due()
     postponed.refused_again(QUOTA)
     assert not postponed.due()
     clock.now += 86400
-    assert not postponed.observation().hopeless
+    assert not postponed.observation().permanent
 
 
 class Server:
@@ -91,7 +91,7 @@ def test_a_launch_without_room_waits_and_is_made_once(tmp_path: Path, monkeypatc
         (404, "not found", NotFound),
     ],
 )
-def test_what_the_server_refuses_is_told_apart(status: int, message: str, kind: type[PenstockError]) -> None:
+def test_refusals_of_the_server_are_distinguished(status: int, message: str, kind: type[PenstockError]) -> None:
     error = _refused("/pods", httpx.Response(status, json={"message": message}))
     assert type(error) is kind
     assert error.why.startswith(message)

@@ -103,7 +103,7 @@ def test_a_token_is_read_anew_from_its_file(tmp_path: Path) -> None:
     assert access.token() == "second"
 
 
-def test_a_token_that_cannot_be_read_is_told_with_where_it_should_be(tmp_path: Path) -> None:
+def test_an_unreadable_token_is_reported_with_its_path(tmp_path: Path) -> None:
     access = find_access(str(kubeconfig(tmp_path / "config", {"tokenFile": "gone"})))
     with pytest.raises(MissingRequirement) as refused:
         access.token()

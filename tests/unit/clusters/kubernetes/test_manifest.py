@@ -65,7 +65,7 @@ def test_scratch_is_an_empty_directory_of_a_size_or_a_device_of_the_node() -> No
     assert scratch(Scratch(path="/mnt/nvme")) == {"hostPath": {"path": "/mnt/nvme", "type": "Directory"}}
 
 
-def test_the_page_cache_is_a_directory_of_the_node_that_spark_is_told_of() -> None:
+def test_the_page_cache_is_a_directory_of_the_node_in_sparks_settings() -> None:
     target = replace(TARGET, page_cache={"disk": CacheTier("/var/lib/penstock/pages", 7 << 30)})
     for pod in (manifest.driver_pod(target, launch()), manifest.executor_template(target, launch())):
         assert volumes(pod)["cache-disk"]["hostPath"]["path"] == "/var/lib/penstock/pages"
@@ -92,7 +92,7 @@ def test_sparks_pages_listen_on_the_drivers_loopback_alone() -> None:
     assert [port["containerPort"] for port in driver["ports"]] == [7078, 7079]
 
 
-def test_what_a_driver_publishes_is_where_its_keeper_finds_it() -> None:
+def test_the_driver_publishes_where_its_sidecar_reads() -> None:
     wanted = launch(environment={"SESSION": "{published}/session.json"})
     driver = containers(manifest.driver_pod(TARGET, wanted))["driver"]
     assert {"name": "SESSION", "value": "/var/penstock/work/published/session.json"} in driver["env"]

@@ -49,25 +49,25 @@ def test_a_pod_whose_driver_runs_is_running() -> None:
         (waiting("CreateContainerError", "no such path"), "pod_refused", "kubectl describe"),
     ],
 )
-def test_what_may_still_come_right_is_told_and_waited_out_to_its_time_limit(
+def test_a_temporary_obstacle_is_reported_and_waited_for_up_to_its_time_limit(
     found: dict[str, Any], code: str, fix: str
 ) -> None:
     early, late = seen(found), seen(found, after_seconds=601)
     assert early.reason is not None
-    assert (early.phase, early.reason.code, early.hopeless) == (Phase.STARTING, code, False)
+    assert (early.phase, early.reason.code, early.permanent) == (Phase.STARTING, code, False)
     assert fix in early.reason.fix
-    assert late.hopeless
+    assert late.permanent
 
 
 @pytest.mark.parametrize("reason", ["InvalidImageName", "ErrImageNeverPull"])
 def test_an_image_that_can_never_be_had_is_not_waited_for(reason: str) -> None:
     found = seen(waiting(reason))
-    assert found.hopeless
+    assert found.permanent
     assert found.reason is not None
     assert "registry.example/penstock:1" in found.reason.message
 
 
-def test_a_volume_that_cannot_be_mounted_is_told_from_the_events() -> None:
+def test_a_volume_that_cannot_be_mounted_is_found_in_the_events() -> None:
     event = {"type": "Warning", "reason": "FailedMount", "message": "hostPath type check failed: /mnt/nvme"}
     found = seen(pod(phase="Pending"), events=[event])
     assert found.reason is not None
@@ -105,18 +105,18 @@ def test_a_driver_that_ended_because_its_pod_was_taken_away_is_no_failure_of_its
         assert reason.code == code
 
 
-def test_a_driver_without_its_keeper_is_not_waited_for_and_told_with_the_reason() -> None:
+def test_a_driver_without_its_sidecar_is_not_waited_for_and_reported_with_the_reason() -> None:
     for end, words in (({"exitCode": 1}, "exit code 1"), ({"exitCode": 137, "reason": "OOMKilled"}, "more memory")):
         alone = [container("driver", running={}), container("keeper", terminated=end)]
         found = seen(pod(containerStatuses=alone))
-        assert (found.phase, found.hopeless) == (Phase.RUNNING, True)
+        assert (found.phase, found.permanent) == (Phase.RUNNING, True)
         assert found.reason is not None
         assert words in found.reason.message
     both = [container("driver", running={}), container("keeper", running={})]
     assert seen(pod(containerStatuses=both)) == DriverState(Phase.RUNNING)
 
 
-def test_a_keeper_that_failed_means_an_image_without_penstock() -> None:
+def test_a_sidecar_that_failed_means_an_image_without_penstock() -> None:
     states = [container("driver", terminated={"exitCode": 1}), container("keeper", terminated={"exitCode": 1})]
     reason = seen(pod(phase="Failed", containerStatuses=states)).reason
     assert reason is not None
@@ -142,14 +142,14 @@ def test_a_node_that_was_restarted_is_no_fault_of_the_image_nor_of_the_program(
 
 
 @pytest.mark.parametrize("keeper", [{"running": {}}, {"terminated": {"exitCode": 0}}, {}])
-def test_a_driver_that_is_killed_beside_a_living_keeper_is_explained_by_its_own_exit_code(
+def test_a_driver_killed_beside_a_living_sidecar_is_explained_by_its_own_exit_code(
     keeper: dict[str, Any],
 ) -> None:
     states = [container("driver", **KILLED), container("keeper", **keeper)]
     assert seen(pod(phase="Failed", containerStatuses=states)) == DriverState(Phase.ENDED, 137)
 
 
-def test_a_driver_that_failed_by_itself_before_its_keeper_was_killed_has_failed_by_itself() -> None:
+def test_a_driver_that_failed_before_its_sidecar_was_killed_has_failed_by_itself() -> None:
     states = [container("driver", terminated={"exitCode": 3, "reason": "Error"}), container("keeper", **KILLED)]
     assert seen(pod(phase="Failed", containerStatuses=states)) == DriverState(Phase.ENDED, 3)
 
@@ -207,7 +207,7 @@ def test_executors_that_find_no_room_are_counted_with_their_reason() -> None:
     assert pending_reason([there]) is None
 
 
-def test_how_an_executor_was_lost_is_told_apart_from_its_going() -> None:
+def test_a_lost_executor_is_distinguished_from_a_released_one() -> None:
     killed = {"exitCode": 137, "reason": "OOMKilled"}
     assert "memory" in str(executor_failure(executor(1, containerStatuses=[container("executor", terminated=killed)])))
     done = {"exitCode": 0, "reason": "Completed"}

@@ -48,7 +48,7 @@ class Server:
 
 
 def bad(server: Server) -> dict[str, str]:
-    return {one.about: f"{one.said}\n{one.fix}" for one in findings(server, TARGET) if not one.good}  # type: ignore[arg-type]
+    return {one.subject: f"{one.text}\n{one.fix}" for one in findings(server, TARGET) if not one.ok}  # type: ignore[arg-type]
 
 
 def test_only_what_is_missing_is_asked_for_word_for_word() -> None:
@@ -69,7 +69,7 @@ def test_an_account_that_is_not_there_comes_with_its_command() -> None:
     assert "create serviceaccount default" in bad(Server(missing="/serviceaccounts/default"))["service account"]
 
 
-def test_nodes_that_may_not_be_looked_at_have_to_be_told_of() -> None:
+def test_nodes_that_may_not_be_listed_must_be_declared() -> None:
     assert "capacity:" in bad(Server())["nodes"]
 
 
@@ -78,11 +78,11 @@ class Empty(Server):
         return {"items": []} if path == "/api/v1/nodes" else super().get(path, **params)
 
 
-def test_a_cluster_without_a_node_is_told_of_and_refuses_no_submission() -> None:
+def test_a_cluster_without_a_node_is_reported_and_refuses_no_submission() -> None:
     assert "declare capacity:" in bad(Empty())["nodes"]
     require_usable(Empty(), TARGET)  # type: ignore[arg-type]
     declared = replace(TARGET, capacity=Capacity(8, 1 << 35))
-    assert all(one.good for one in findings(Empty(), declared))  # type: ignore[arg-type]
+    assert all(one.ok for one in findings(Empty(), declared))  # type: ignore[arg-type]
 
 
 def test_commands_name_one_namespace_and_one_subject() -> None:

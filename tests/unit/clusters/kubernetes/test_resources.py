@@ -75,7 +75,7 @@ def test_a_pod_that_fits_on_no_node_waits_for_one_though_all_together_could_hold
     assert "--executor-cores 4" in problem.fix
 
 
-def test_a_keeper_and_files_in_memory_need_room_on_the_node_too() -> None:
+def test_the_sidecar_and_files_in_memory_need_room_on_the_node() -> None:
     size = ClusterSize(ProcessSize(4, GIB), ProcessSize(4, 4 * GIB), 1, scratch_memory_bytes=12 * GIB)
     driver = obstacle(size, [node("4", "16Gi")])
     assert driver is not None

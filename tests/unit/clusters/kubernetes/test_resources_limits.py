@@ -34,7 +34,7 @@ def limit_range(kind: str, **bounds: dict[str, str]) -> dict[str, Any]:
         ("Pod", {"max": {"cpu": "1"}}, "the driver's pod has a limit of 2 cpu, the maximum is 1"),
     ],
 )
-def test_what_is_beyond_a_bound_is_told_with_it(kind: str, bounds: dict[str, Any], said: str) -> None:
+def test_a_violated_limit_is_reported_with_its_value(kind: str, bounds: dict[str, Any], said: str) -> None:
     reason = resources.limit_range_violation(SIZE, [limit_range(kind, **bounds)], TARGET)
     assert reason is not None
     assert reason.message == f"the limit range team: {said}"

@@ -74,7 +74,7 @@ def test_as_many_applications_are_promised_room_as_their_pods_find(
         assert admission.room(size, [size] * number, has) is not None
 
 
-def test_who_waits_for_a_quota_is_told_its_name_and_figures() -> None:
+def test_waiting_for_a_quota_is_explained_with_its_name_and_figures() -> None:
     has = resources.limit_by_quotas(NODES, [quota({"limits.cpu": "7"})], TARGET)
     waits = admission.room(SMALL, [SMALL, SMALL], has)
     assert waits is not None
@@ -111,7 +111,7 @@ def test_what_could_never_fit_is_refused_and_says_what_would() -> None:
 
 def test_a_quota_that_was_lowered_makes_applications_wait_and_fails_none() -> None:
     lowered = replace(resources.limit_by_quotas(NODES, [quota({"limits.cpu": "2"})], TARGET), elastic=True)
-    found = fairness.plan(
+    found = fairness.schedule(
         fairness.QueueSnapshot(START, lowered, [fairness.QueuedApplication("one", "a", SMALL, START)])
     )
     assert not found.refused
@@ -128,7 +128,7 @@ def test_a_quota_for_some_pods_only_is_left_to_the_api_server() -> None:
     assert resources.limit_by_quotas(NODES, [quota({"services": "1"})], TARGET) == NODES
 
 
-def test_executors_that_a_quota_refuses_are_told_with_its_name_and_figures() -> None:
+def test_executors_refused_by_a_quota_are_reported_with_its_name_and_figures() -> None:
     driver = manifest.driver_pod(TARGET, launch())
     missing = pod_status.missing_executors(driver, [{"metadata": {"name": "one"}}])
     assert missing is not None

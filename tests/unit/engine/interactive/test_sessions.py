@@ -109,7 +109,7 @@ def test_a_token_left_by_a_killed_cluster_is_no_address(sessions: Sessions, appl
     assert sessions.get(session.id).address is None
 
 
-def test_only_sessions_are_listed_whoever_else_uses_the_tag(sessions: Sessions, applications: Applications) -> None:
+def test_only_sessions_are_listed_even_if_others_use_their_tag(sessions: Sessions, applications: Applications) -> None:
     session = submitted(applications, SessionRequest(SIZE))
     other = applications.submit(ApplicationSpec("/app.py", SIZE, "other", tags=("session",)))
     assert [listed.id for listed in sessions.list()] == [session.id]

@@ -37,7 +37,7 @@ class Elsewhere:
         return json.dumps({"port": 4711, "token": "t0ken"}) if self.asked > 2 and name == "session.json" else None
 
     @contextlib.contextmanager
-    def reach(self, _: Any, port: int) -> Iterator[int]:
+    def forward_port(self, _: Any, port: int) -> Iterator[int]:
         self.open.append(port)
         yield 40000 + port
         self.open.remove(port)
@@ -65,7 +65,7 @@ def test_an_application_that_is_no_session_has_none(tmp_path: Path) -> None:
     assert backend.asked == 0
 
 
-def test_a_way_whose_keeper_was_killed_is_none(tmp_path: Path) -> None:
+def test_a_tunnel_whose_process_was_killed_has_no_port(tmp_path: Path) -> None:
     home = Home(tmp_path)
     home.application("app-1").mkdir(parents=True)
     write_json(home.application("app-1") / "session-way.json", {"port": 1, "keeper": {"pid": 1, "started": -5}})
@@ -74,10 +74,10 @@ def test_a_way_whose_keeper_was_killed_is_none(tmp_path: Path) -> None:
 
 def test_a_way_that_cannot_be_opened_at_first_is_opened_later(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     home, backend = Home(tmp_path), Elsewhere()
-    opened = backend.reach
+    opened = backend.forward_port
     refused = [ClusterError("The Kubernetes API server does not answer"), OSError("no port"), RuntimeError("x")]
 
-    def reach(handle: Any, port: int) -> contextlib.AbstractContextManager[int]:
+    def forward_port(handle: Any, port: int) -> contextlib.AbstractContextManager[int]:
         if refused:
             raise refused.pop()
         return opened(handle, port)
@@ -85,7 +85,7 @@ def test_a_way_that_cannot_be_opened_at_first_is_opened_later(tmp_path: Path, mo
     def at_once(*arguments: Any, **more: Any) -> None:
         keep_going(*arguments, **more, wait=lambda ended, _: ended.wait(0.01))
 
-    monkeypatch.setattr(backend, "reach", reach)
+    monkeypatch.setattr(backend, "forward_port", forward_port)
     monkeypatch.setattr(sessions, "keep_going", at_once, raising=False)
     monkeypatch.setattr(sessions, "_LOOK_SECONDS", 0.01)
     session = application(State.STARTING, spec=SessionRequest(size=size()).specification())

@@ -51,7 +51,7 @@ def test_what_started_together_fits_together(capacity: Capacity, wanted: list[Cl
     assert sum(one.memory_bytes for one in given) <= capacity.memory_bytes
     assert sum(one.cores for one in given) <= capacity.cores * CORES_PER_CORE
     for bound in capacity.bounds:
-        assert sum(bound.asked(one) for one in running) <= bound.most
+        assert sum(bound.demand(one) for one in running) <= bound.maximum
 
 
 @given(capacities, sizes)
@@ -84,7 +84,7 @@ def test_what_a_refusal_offers_would_start(capacity: Capacity, wanted: ClusterSi
     assert admission.room(smaller, [], capacity) is None
 
 
-def test_where_a_bound_leaves_no_room_for_the_least_its_own_way_out_is_told() -> None:
+def test_a_limit_below_the_smallest_cluster_is_reported_with_its_own_fix() -> None:
     pods = ResourceLimit("the team's pods", 1, lambda size: 1 + size.executors, "have it raised")
     machine = Capacity(8, 16 * GIB, (pods,))
     refused = admission.refuse(size(), machine)

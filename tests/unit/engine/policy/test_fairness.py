@@ -20,7 +20,7 @@ from penstock.engine.policy.fairness import (
     QueueSnapshot,
     Quota,
     RunningCluster,
-    plan,
+    schedule,
 )
 from penstock.model import Capacity, ClusterSize, promised
 from tests.unit.engine.engine_making import GIB, START, after, size
@@ -51,7 +51,7 @@ def starts(
     named = {instance.name: instance for instance in instances}
     while len(started) < count:
         scene = QueueSnapshot(after(now), capacity, left, [holder for holder, _ in holding], named, used)
-        chosen = plan(scene).start
+        chosen = schedule(scene).start
         if chosen is not None:
             one = next(one for one in left if one.id == chosen)
             left.remove(one)
@@ -91,7 +91,7 @@ def test_a_crowd_of_instants_is_not_free() -> None:
 
 
 def test_use_is_forgotten_by_halves() -> None:
-    used = DecayedUsage(8.0, 4.0, START).faded(START + 2 * HALF_LIFE)
+    used = DecayedUsage(8.0, 4.0, START).decayed(START + 2 * HALF_LIFE)
     assert (used.core_seconds, used.byte_seconds) == (2.0, 1.0)
 
 
@@ -102,7 +102,7 @@ def test_within_an_instance_priority_comes_first_and_then_order() -> None:
         waiter("early", at=1),
         waiter("low", priority=-1),
     ]
-    places = plan(QueueSnapshot(START, ONE_SLOT, waiting)).places
+    places = schedule(QueueSnapshot(START, ONE_SLOT, waiting)).places
     assert [place.id for place in places] == ["urgent", "early", "late", "low"]
     assert [place.position for place in places] == [1, 2, 3, 4]
 
@@ -110,13 +110,13 @@ def test_within_an_instance_priority_comes_first_and_then_order() -> None:
 def test_nobody_takes_a_share_of_others_by_a_high_priority() -> None:
     waiting = [waiter("mine", "greedy", at=1, priority=100), waiter("his", "modest", at=2)]
     held = [RunningCluster("greedy", size(), START)]
-    assert plan(QueueSnapshot(after(9), FOUR_SLOTS, waiting, held)).start == "his"
+    assert schedule(QueueSnapshot(after(9), FOUR_SLOTS, waiting, held)).start == "his"
 
 
 def test_a_large_cluster_is_not_overtaken_for_ever() -> None:
     large = QueuedApplication("large", "a", size(3), after(1))
     held = [RunningCluster("b", size(), START)]
-    found = plan(QueueSnapshot(after(9), Capacity(2, 64 * GIB), [large, waiter("small", "a", at=2)], held))
+    found = schedule(QueueSnapshot(after(9), Capacity(2, 64 * GIB), [large, waiter("small", "a", at=2)], held))
     assert found.start is None
     assert [(place.id, place.reason and place.reason.code) for place in found.places] == [
         ("large", "cores"),
@@ -129,7 +129,7 @@ def test_an_instance_at_its_quota_holds_up_nobody_else() -> None:
         held = [RunningCluster("full", size(), START)]
         waiting = [waiter("first", "full"), waiter("second", "other", at=1)]
         instances = {"full": Instance("full", quota=quota)}
-        found = plan(QueueSnapshot(after(9), FOUR_SLOTS, waiting, held, instances))
+        found = schedule(QueueSnapshot(after(9), FOUR_SLOTS, waiting, held, instances))
         assert found.start == "second"
         place = found.place("first")
         assert place is not None
@@ -139,9 +139,9 @@ def test_an_instance_at_its_quota_holds_up_nobody_else() -> None:
 
 def test_the_next_attempt_waits_for_its_time_and_holds_up_nobody() -> None:
     waiting = [waiter("again", not_before=after(60)), waiter("fresh", at=5)]
-    found = plan(QueueSnapshot(after(10), FOUR_SLOTS, waiting))
+    found = schedule(QueueSnapshot(after(10), FOUR_SLOTS, waiting))
     assert found.start == "fresh"
-    assert plan(QueueSnapshot(after(60), FOUR_SLOTS, waiting)).start == "again"
+    assert schedule(QueueSnapshot(after(60), FOUR_SLOTS, waiting)).start == "again"
     later = found.place("again")
     assert later is not None
     assert later.reason is not None
@@ -149,7 +149,7 @@ def test_the_next_attempt_waits_for_its_time_and_holds_up_nobody() -> None:
 
 
 def test_what_could_never_start_is_refused_and_holds_up_nobody() -> None:
-    found = plan(
+    found = schedule(
         QueueSnapshot(START, ONE_SLOT, [QueuedApplication("huge", "a", size(100), START), waiter("small", at=1)])
     )
     assert found.start == "small"
@@ -160,23 +160,23 @@ def test_what_could_never_start_is_refused_and_holds_up_nobody() -> None:
 def test_what_only_todays_capacity_cannot_hold_waits_and_holds_up_nobody() -> None:
     today = replace(ONE_SLOT, elastic=True, most=FOUR_SLOTS)
     large = QueuedApplication("large", "a", size(5), START)
-    found = plan(
+    found = schedule(
         QueueSnapshot(START, today, [large, waiter("small", at=1), QueuedApplication("huge", "a", size(100), START)])
     )
     assert found.start == "small"
     assert found.refused.keys() == {"huge"}
-    assert found.beyond.keys() == {"large"}
+    assert found.over_capacity.keys() == {"large"}
     place = found.place("large")
     assert place is not None
     assert place.reason is not None
     assert place.reason.code == "capacity"
     grown = replace(FOUR_SLOTS, elastic=True, most=FOUR_SLOTS)
-    assert plan(QueueSnapshot(START, grown, [large, waiter("small", at=1)])).start == "large"
+    assert schedule(QueueSnapshot(START, grown, [large, waiter("small", at=1)])).start == "large"
 
 
 def test_with_an_autoscaler_at_zero_everybody_waits() -> None:
     nothing = Capacity(0, 0, elastic=True)
-    found = plan(QueueSnapshot(START, nothing, queue_of("a", 3), [RunningCluster("a", size(), START)]))
+    found = schedule(QueueSnapshot(START, nothing, queue_of("a", 3), [RunningCluster("a", size(), START)]))
     assert not found.refused
     assert found.start is None
     assert [place.id for place in found.places] == ["a0", "a1", "a2"]
@@ -203,7 +203,7 @@ def test_whatever_comes_everybody_starts_and_no_promise_is_broken(
     holding: list[RunningCluster] = []
     for step in range(4 * len(crowd)):
         scene = QueueSnapshot(after(200 + step), capacity, waiting, holding, instances)
-        found = plan(scene)
+        found = schedule(scene)
         refused = set(found.refused)
         assert sorted(place.id for place in found.places) == sorted({one.id for one in waiting} - refused)
         assert [place.position for place in found.places] == list(range(1, len(found.places) + 1))
@@ -231,6 +231,6 @@ def test_a_thousand_waiting_are_planned_in_less_than_their_poll() -> None:
 
     waiting = [waiter(f"{number}", f"instance-{number % 20}", at=number) for number in range(1000)]
     began = time.process_time()
-    found = plan(QueueSnapshot(after(5000), FOUR_SLOTS, waiting))
+    found = schedule(QueueSnapshot(after(5000), FOUR_SLOTS, waiting))
     assert len(found.places) == 1000
     assert timedelta(seconds=time.process_time() - began) < timedelta(seconds=1)

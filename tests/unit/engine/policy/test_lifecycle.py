@@ -12,11 +12,11 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from penstock.engine.policy import lifecycle
 from penstock.engine.policy.lifecycle import (
     Admitted,
+    ArtifactsCollected,
+    Blocked,
     ContextStarted,
     DriverEnded,
     EndRequested,
-    Hindered,
-    Kept,
     Launch,
     Launched,
     Queued,
@@ -41,7 +41,7 @@ FINALS = [state for state in State if state.final]
 def test_a_stop_that_crosses_a_successful_end_came_too_late() -> None:
     stopping, _ = step(application(State.RUNNING), EndRequested(START, STOP))
     stopped, _ = step(stopping, Stopped(START, 0))
-    ended, _ = step(stopped, Kept(START, {}))
+    ended, _ = step(stopped, ArtifactsCollected(START, {}))
     assert ended.state is State.FINISHED
     assert ended.reason is None
 
@@ -53,7 +53,7 @@ def test_the_reason_for_the_end_decides_the_final_state(reason: Reason, state: S
     stopping, instructions = step(application(State.RUNNING), EndRequested(START, reason))
     assert instructions == (Stop(),)
     stopped, _ = step(stopping, Stopped(START, 143))
-    ended, instructions = step(stopped, Kept(START, {}))
+    ended, instructions = step(stopped, ArtifactsCollected(START, {}))
     assert (ended.state, ended.exit_code, ended.reason) == (state, 143, reason)
     assert instructions == (Release(),)
 
@@ -91,11 +91,11 @@ LATE = [
     Refused(START, FULL),
     Launched(START),
     ContextStarted(START, "app-1"),
-    Hindered(START, FULL),
+    Blocked(START, FULL),
     DriverEnded(START, 1, LOST),
     EndRequested(START, STOP),
     Stopped(START, 143),
-    Kept(START, {"from": "a second supervisor"}, Cost(1.0, "USD")),
+    ArtifactsCollected(START, {"from": "a second supervisor"}, Cost(1.0, "USD")),
 ]
 
 
@@ -115,7 +115,7 @@ def failed(application: Application, reason: Reason, *, exit_code: int | None = 
     for event in (
         DriverEnded(START, exit_code, reason),
         Stopped(START, exit_code),
-        Kept(START, {"kept": True}, Cost(1.0, "USD")),
+        ArtifactsCollected(START, {"kept": True}, Cost(1.0, "USD")),
     ):
         application, _ = step(application, event)
     return application
@@ -188,10 +188,10 @@ class World:
             if self.running:
                 self.running, self.exit_code = False, 143
             return Stopped(START, self.exit_code)
-        if isinstance(instruction, lifecycle.Keep):
-            assert not self.running, "artefacts kept of a driver that still writes"
+        if isinstance(instruction, lifecycle.CollectArtifacts):
+            assert not self.running, "artifacts kept of a driver that still writes"
             self.kept += 1
-            return Kept(START, {"kept": True})
+            return ArtifactsCollected(START, {"kept": True})
         self.exists = self.running = False
         self.exit_code = None
         return Released(START)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from penstock.clusters.backend import Observation, Phase
-from penstock.engine.policy.lifecycle import ContextStarted, DriverEnded, EndRequested, Hindered
+from penstock.engine.policy.lifecycle import Blocked, ContextStarted, DriverEnded, EndRequested
 from penstock.engine.policy.observation import event_of
 from penstock.model import Reason, State
 from tests.unit.engine.engine_making import after, application, spec
@@ -61,17 +61,17 @@ def test_the_context_is_noticed_once() -> None:
 NO_ROOM = Reason("unschedulable", "no node takes its pod", "wait")
 
 
-def test_what_stands_in_the_way_is_told_once_and_taken_back() -> None:
+def test_an_obstacle_is_reported_once_and_withdrawn() -> None:
     starting = application(State.STARTING)
-    assert seen(Observation(Phase.STARTING, reason=NO_ROOM), application=starting) == Hindered(after(10), NO_ROOM)
+    assert seen(Observation(Phase.STARTING, reason=NO_ROOM), application=starting) == Blocked(after(10), NO_ROOM)
     blocked = replace(starting, reason=NO_ROOM)
     assert seen(Observation(Phase.STARTING, reason=NO_ROOM), application=blocked) is None
-    assert seen(Observation(Phase.STARTING), application=blocked) == Hindered(after(10), None)
+    assert seen(Observation(Phase.STARTING), application=blocked) == Blocked(after(10), None)
 
 
 def test_what_waiting_will_not_mend_ends_it_with_that_reason() -> None:
-    hopeless = Observation(Phase.STARTING, reason=NO_ROOM, hopeless=True)
-    assert seen(hopeless, application=application(State.STARTING)) == EndRequested(after(10), NO_ROOM)
+    permanent = Observation(Phase.STARTING, reason=NO_ROOM, permanent=True)
+    assert seen(permanent, application=application(State.STARTING)) == EndRequested(after(10), NO_ROOM)
 
 
 def test_how_the_backend_explains_an_end_comes_before_the_drivers_words() -> None:

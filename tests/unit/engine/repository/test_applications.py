@@ -6,7 +6,7 @@ import pytest
 from sqlalchemy import Select
 
 from penstock.engine.repository import applications
-from penstock.engine.repository.applications import changing, given, now
+from penstock.engine.repository.applications import now, state_columns, submitted_columns
 from penstock.model import Application, ApplicationSpec, ClusterSize, ProcessSize, State
 
 SPEC = ApplicationSpec("/a.py", ClusterSize(ProcessSize(1, 1 << 30), ProcessSize(1, 1 << 30), 1), "a")
@@ -17,9 +17,9 @@ APPLICATION = Application("app-1", SPEC, State.ACCEPTED, submitted_at=now())
     "statement",
     [
         applications.submission_statement(
-            tuple({**given(APPLICATION), **changing(APPLICATION), "engine": "", "fingerprint": ""})
+            tuple({**submitted_columns(APPLICATION), **state_columns(APPLICATION), "engine": "", "fingerprint": ""})
         ),
-        applications.transition_statement(tuple(changing(APPLICATION))),
+        applications.transition_statement(tuple(state_columns(APPLICATION))),
     ],
 )
 def test_sqlalchemy_remembers_the_compiled_statement(statement: Select[tuple[str]]) -> None:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.engine.repository.listing import MOST_PER_PAGE, NEVER, SORTS, Cursor, Query, checked
+from penstock.engine.repository.listing import MOST_PER_PAGE, NEVER, SORTS, Cursor, Query, validate
 from penstock.errors import InvalidInput
 
 sorts = st.sampled_from([sign + sort for sort in SORTS for sign in ("", "-")])
@@ -58,4 +58,4 @@ def test_a_page_of_one_order_is_none_of_another() -> None:
 )
 def test_a_query_that_cannot_be_is_refused(query: Query) -> None:
     with pytest.raises(InvalidInput):
-        checked(query)
+        validate(query)

@@ -82,9 +82,7 @@ def test_workers_with_parts_of_their_own_do_not_meet(workers: int, division: Div
 
 
 @given(st.integers(1, 5), st.integers(1, 6), st.floats(0.1, 10), st.integers())
-def test_whoever_deletes_and_writes_never_deletes_what_is_not_there(
-    workers: int, objects: int, deletes: float, seed: int
-) -> None:
+def test_a_mixed_load_never_deletes_a_missing_object(workers: int, objects: int, deletes: float, seed: int) -> None:
     targets = Targets(
         Numbers(1, 2, in_turn=True), Numbers(1, workers * objects, in_turn=True), division=Division.OBJECT
     )

@@ -91,7 +91,7 @@ def test_shares_fit_together_or_the_crowd_is_refused(cores: int, memory: int, co
             conditions.require_clusters_fit(size, count, capacity)
 
 
-def test_users_that_do_not_fit_are_told_how_many_would(world: World) -> None:
+def test_users_that_do_not_fit_are_refused_with_the_number_that_would(world: World) -> None:
     with pytest.raises(InvalidInput) as refused:
         world.measure(Streams(users=20, queries=tpcds.ALL))
     assert refused.value.fix == "--users 9"
@@ -168,7 +168,7 @@ def test_a_user_whose_query_failed_spoils_the_total_and_nobody_elses_time(world:
     assert {s["query"] for s in run.of_kind("query") if s["status"] == "ok"} == {"q2", "q3"}
 
 
-def test_a_cluster_that_breaks_stops_the_others_and_is_what_is_told(world: World) -> None:
+def test_a_failed_cluster_stops_the_others_and_is_reported(world: World) -> None:
     world.before = lambda prefix: (
         State.FINISHED if "/1-user/" in prefix else State.FAILED if prefix.endswith("/3-users/2") else None
     )

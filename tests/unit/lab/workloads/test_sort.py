@@ -139,7 +139,7 @@ def test_sorted_records_are_removed_once_they_are_validated(world: World) -> Non
     assert world.sorted_objects() == []
 
 
-def test_a_wrong_check_makes_the_run_wrong_and_its_time_is_not_told(world: World) -> None:
+def test_a_wrong_check_makes_the_run_wrong_and_hides_its_time(world: World) -> None:
     world.right = False
     run = world.measure()
     assert run.outcome == "wrong"
@@ -207,7 +207,7 @@ def test_a_recorded_run_is_made_again_from_its_options() -> None:
     assert restore_suite("terasort", json.loads(json.dumps(suite.options()))) == suite
 
 
-def test_a_size_that_is_none_is_told_with_the_option() -> None:
+def test_an_invalid_size_is_reported_with_the_option() -> None:
     result = CliRunner().invoke(app, ["terasort", "--size", "much"])
     assert isinstance(result.exception, InvalidInput)
     assert "--size much" in str(result.exception)

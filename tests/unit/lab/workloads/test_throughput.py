@@ -179,7 +179,7 @@ def test_a_recorded_run_gives_the_suite_again(suite: Suite) -> None:
     assert restore_suite(suite.workload, listed) == suite
 
 
-def test_how_far_an_ingest_is_is_told_from_when_it_began() -> None:
+def test_progress_of_an_ingest_follows_from_its_start() -> None:
     lines: list[str] = []
     moments = iter((100.0, 100.0, 112.0, 190.0))
     doing = Ingest(seconds=60).progress(lines.append, lambda: next(moments))

@@ -15,21 +15,21 @@ from penstock.units import GIB
 
 
 def test_six_osds_keep_three_replicas_or_four_chunks_and_two_of_parity() -> None:
-    layout = Layout.checked()
+    layout = Layout.validated()
     replicated, erasure = layout.placements().values()
     assert (replicated.kind, replicated.protection, replicated.raw_factor) == (REPLICATED, "3x", 3.0)
     assert (erasure.kind, erasure.protection, erasure.raw_factor) == (ERASURE, "4+2", 1.5)
 
 
 def test_an_erasure_code_that_is_asked_for_is_the_default() -> None:
-    layout = Layout.checked(osds=4, erasure="2+2")
+    layout = Layout.validated(osds=4, erasure="2+2")
     assert list(layout.placements()) == [ERASURE, REPLICATED]
     assert layout.placements()[ERASURE].raw_factor == 2.0
 
 
 def test_fewer_osds_have_a_code_that_fits_them() -> None:
-    assert Layout.checked(osds=3).code == Code(2, 1)
-    assert Layout.checked(osds=5).code == Code(2, 1)
+    assert Layout.validated(osds=3).code == Code(2, 1)
+    assert Layout.validated(osds=5).code == Code(2, 1)
 
 
 @pytest.mark.parametrize(
@@ -49,7 +49,7 @@ def test_fewer_osds_have_a_code_that_fits_them() -> None:
 )
 def test_an_impossible_layout_is_refused_with_a_remedy(asked: dict[str, Any], reason: str) -> None:
     with pytest.raises(InvalidInput) as caught:
-        Layout.checked(**asked)
+        Layout.validated(**asked)
     assert reason in caught.value.why
     assert caught.value.fix
 
@@ -58,7 +58,7 @@ def test_an_impossible_layout_is_refused_with_a_remedy(asked: dict[str, Any], re
 def test_placement_groups_are_powers_of_two_within_what_ceph_allows_on_an_osd(osds: int, erasure: str | None) -> None:
     if erasure and Code.parse(erasure).width > osds:
         return
-    pools = Layout.checked(osds=osds, erasure=erasure).pools()
+    pools = Layout.validated(osds=osds, erasure=erasure).pools()
     assert all(pool.groups & (pool.groups - 1) == 0 for pool in pools)
     shards = sum(pool.groups * (pool.code.width if pool.code else 3) for pool in pools)
     assert shards / osds < 250  # mon_max_pg_per_osd
@@ -67,14 +67,14 @@ def test_placement_groups_are_powers_of_two_within_what_ceph_allows_on_an_osd(os
 
 @given(st.integers(3, 12), st.integers(2, 100))
 def test_a_full_bucket_leaves_the_osds_below_where_ceph_lets_writers_wait(osds: int, size: int) -> None:
-    layout = Layout.checked(osds=osds, osd_bytes=size * GIB)
+    layout = Layout.validated(osds=osds, osd_bytes=size * GIB)
     for placement in layout.placements().values():
         assert layout.quota_bytes(placement) * placement.raw_factor <= 0.85 * layout.raw_bytes
 
 
 def test_metadata_have_files_of_their_own_only_on_a_medium_of_their_own() -> None:
-    assert [device.name for device in Layout.checked().devices()] == ["block"]
-    apart = Layout.checked(metadata_directory=Path("/fast"), osd_bytes=32 * GIB).devices()
+    assert [device.name for device in Layout.validated().devices()] == ["block"]
+    apart = Layout.validated(metadata_directory=Path("/fast"), osd_bytes=32 * GIB).devices()
     assert {device.name: device.bytes for device in apart} == {
         "block": 32 * GIB,
         "block.db": 2 * GIB,
@@ -84,7 +84,7 @@ def test_metadata_have_files_of_their_own_only_on_a_medium_of_their_own() -> Non
 
 @given(
     st.builds(
-        Layout.checked,
+        Layout.validated,
         osds=st.integers(6, 12),
         gateways=st.integers(1, 8),
         erasure=st.sampled_from([None, "4+2", "3+2"]),
@@ -95,4 +95,4 @@ def test_metadata_have_files_of_their_own_only_on_a_medium_of_their_own() -> Non
 )
 def test_a_layout_is_read_as_it_was_written(layout: Layout) -> None:
     assert Layout.from_json(layout.to_json()) == layout
-    assert Layout.checked(**layout.arguments()) == layout
+    assert Layout.validated(**layout.arguments()) == layout

@@ -14,7 +14,7 @@ from penstock.units import GIB
 
 
 def made(**asked: Any) -> CephState:
-    return CephState.new(Layout.checked(**asked), None)
+    return CephState.new(Layout.validated(**asked), None)
 
 
 def test_it_is_read_as_it_was_written_and_is_private(tmp_path: Path) -> None:
@@ -29,7 +29,7 @@ def test_there_is_none_where_none_was_stored(tmp_path: Path) -> None:
     assert CephState.load(tmp_path) is None
 
 
-def test_a_damaged_one_is_told(tmp_path: Path) -> None:
+def test_a_damaged_state_file_is_reported(tmp_path: Path) -> None:
     (tmp_path / "state.json").write_text('{"fsid": "x"}')
     with pytest.raises(StateError):
         CephState.load(tmp_path)
@@ -43,7 +43,7 @@ def test_the_default_placement_is_simply_ceph_and_the_other_has_its_kind_in_its_
 def test_quotas_follow_from_what_each_protection_costs_unless_they_are_given() -> None:
     quotas = made().quotas
     assert quotas["erasure"] == pytest.approx(2 * quotas["replicated"], abs=1)
-    assert set(CephState.new(Layout.checked(), GIB).quotas.values()) == {GIB}
+    assert set(CephState.new(Layout.validated(), GIB).quotas.values()) == {GIB}
 
 
 def test_nothing_asked_for_changes_nothing() -> None:

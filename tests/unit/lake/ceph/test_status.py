@@ -13,7 +13,7 @@ from penstock.lake.ceph.status import daemon_status, overall_state, parse_cluste
 from penstock.processes import Process, ProcessId
 from penstock.units import GIB, MIB
 
-STATE = CephState.new(Layout.checked(), None)
+STATE = CephState.new(Layout.validated(), None)
 
 
 def process(core_seconds: float) -> Process:
@@ -52,7 +52,7 @@ def answers() -> tuple[dict[str, Any], dict[str, Any]]:
     return status, usage
 
 
-def test_what_is_stored_is_told_beside_what_it_takes_by_lake() -> None:
+def test_stored_and_raw_bytes_are_shown_by_lake() -> None:
     cluster = parse_cluster(STATE, *answers())
     assert {kept.lake: kept.raw_bytes / kept.stored_bytes for kept in cluster.stored} == {
         "ceph": 3.0,
@@ -62,7 +62,7 @@ def test_what_is_stored_is_told_beside_what_it_takes_by_lake() -> None:
     assert (cluster.osds_up, cluster.osds_in) == (5, 6)
 
 
-def test_a_cluster_without_groups_yet_is_told_all_the_same() -> None:
+def test_a_cluster_without_placement_groups_has_a_status() -> None:
     status, usage = answers()
     status["pgmap"] = {}
     assert parse_cluster(STATE, status, usage).groups == {}

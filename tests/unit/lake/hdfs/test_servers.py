@@ -18,7 +18,7 @@ SYSTEM = {
 BLOCKS = {"UnderReplicatedBlocks": 3, "MissingBlocks": 1}
 
 
-def test_capacity_is_raw_and_short_copies_are_told() -> None:
+def test_capacity_is_raw_and_missing_replicas_are_reported() -> None:
     health = parse_health(SYSTEM, BLOCKS)
     assert (health.live, health.capacity_bytes, health.used_bytes) == (2, 541106348032, 49152)
     assert (health.under_replicated, health.missing) == (3, 1)

@@ -78,7 +78,7 @@ def test_warnings_come_with_the_submission(stage: Stage) -> None:
     assert submit(stage, settings={"spark.odd": "1"})["warnings"] == ["spark.odd is unusual"]
 
 
-def test_a_list_is_told_page_by_page(stage: Stage) -> None:
+def test_a_list_comes_in_pages(stage: Stage) -> None:
     for _ in range(3):
         submit(stage)
     found = stage.client().get("/v1/applications", params={"limit": 2}).json()
@@ -165,7 +165,7 @@ def test_a_list_is_of_the_time_that_was_asked_for(stage: Stage, monkeypatch: pyt
     assert asked[0].started == Interval()
 
 
-def test_what_webhooks_were_told_is_shown_to_who_sees_the_application(stage: Stage) -> None:
+def test_deliveries_are_shown_to_callers_who_see_the_application(stage: Stage) -> None:
     submit(stage, webhooks=["https://hooks.example/1"])
     (sent,) = stage.client(Scope.READ).get("/v1/applications/app-1/deliveries").json()["items"]
     assert (sent["url"], sent["tries"], sent["problem"]) == ("https://hooks.example/1", 2, "it answered 500")
@@ -207,7 +207,7 @@ def test_a_log_is_read_whole_from_a_byte_or_by_its_last_lines(stage: Stage) -> N
 
 
 @pytest.mark.parametrize("name", ["..%2F..%2Fprivate%2Fplan.json", "a/../../x", "%2Fetc%2Fpasswd", "events/..%2F.."])
-def test_no_name_leads_out_of_an_applications_artefacts(stage: Stage, name: str) -> None:
+def test_no_name_leads_out_of_an_applications_artifacts(stage: Stage, name: str) -> None:
     submit(stage)
     answer = stage.client().get(f"/v1/applications/app-1/logs/{name}")
     assert answer.status_code in (404, 400), answer.text
@@ -308,7 +308,7 @@ def test_logs_are_listed_with_their_lengths_those_nobody_has_written_to_yet_with
     assert stage.client().get("/v1/applications/app-1/logs").json()["items"] == [{"name": "driver.log", "bytes": 4}]
 
 
-def test_where_things_are_on_the_services_machine_is_not_told(stage: Stage) -> None:
+def test_paths_of_the_services_machine_are_not_disclosed(stage: Stage) -> None:
     submit(stage)
     place = f"{stage.engine.home.root}/applications/app-1"
     reason = Reason("missing_requirement", f"{place} cannot be used", f"ls -l '{place}'")

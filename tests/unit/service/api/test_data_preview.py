@@ -71,7 +71,7 @@ def test_rows_are_in_the_tables_columns_with_those_of_the_path(objects: Objects)
     assert (found["rows"], found["truncated"]) == ([[1, 2.5, "2026-01-01"]], False)
 
 
-def test_more_rows_than_asked_for_are_told_as_such(objects: Objects) -> None:
+def test_a_truncated_preview_is_marked(objects: Objects) -> None:
     objects.put("db/sales/part-0.parquet", "SELECT i::INT AS item FROM range(100) t(i)")
     found = shown(objects, rows=3)
     assert (len(found["rows"]), found["truncated"]) == (3, True)

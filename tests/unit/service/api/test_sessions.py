@@ -45,7 +45,7 @@ def test_a_session_that_asks_for_no_size_gets_what_an_application_would(stage: S
     assert stage.engine.get(started(stage)).spec.size == stage.engine.usual_size()
 
 
-def test_the_token_is_told_to_who_may_run_code_there_and_to_nobody_else(stage: Stage) -> None:
+def test_only_callers_who_may_run_code_get_the_sessions_token(stage: Stage) -> None:
     session_id = started(stage)
     listens(stage, session_id)
     path = f"/v1/sessions/{session_id}/address"

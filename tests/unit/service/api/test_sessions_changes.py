@@ -21,7 +21,7 @@ def test_the_stream_is_one_of_events_and_ends_with_the_service(tmp_path: Path) -
     assert stage.service.feed.listeners == 0
 
 
-def test_an_application_is_told_as_it_is_listed(tmp_path: Path) -> None:
+def test_an_event_shows_an_application_as_the_list_does(tmp_path: Path) -> None:
     stage = Stage(tmp_path)
     stage.engine.enqueue(ApplicationSpec("s3a://lake/a.py", stage.engine.usual_size(), "a"))
     event = EngineEvents(stage.service).application("app-1")

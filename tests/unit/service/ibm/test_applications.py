@@ -122,7 +122,9 @@ def test_an_error_is_a_problem_and_ibms_error_at_once(world: World) -> None:
         ("administrator", "GET", "/v3/analytics_engines/nowhere", 404),
     ],
 )
-def test_who_may_not_is_told_so_in_the_same_form(world: World, token: str, method: str, path: str, status: int) -> None:
+def test_a_forbidden_request_gets_the_same_form_of_error(
+    world: World, token: str, method: str, path: str, status: int
+) -> None:
     body: dict[str, Any] = recorded("jobs-python") if "jobs" in path else details()
     given = world.named(token).request(method, path, json=None if method == "GET" else body)
     assert given.status_code == status

@@ -151,9 +151,7 @@ class FakeHistory:
         return self.status(lake)
 
 
-def test_the_history_server_starts_and_stops_however_often_it_is_told(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_starting_and_stopping_the_history_server_is_idempotent(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(instances, "HistoryServers", FakeHistory)
     client, path = world.named(), f"{V3}/spark_history_server"
     for _ in range(2):

@@ -51,7 +51,7 @@ class LogForwarder:
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
 
-    def add(self, piece: bytes) -> None:
+    def write(self, piece: bytes) -> None:
         with self._changing:
             if len(self._buffer) + len(piece) > _MAX_BUFFER:
                 self._lost += len(piece)
@@ -116,11 +116,11 @@ def main() -> None:
     variables = os.environ
     driver = urlsplit(variables["SPARK_DRIVER_URL"]).hostname or ""
     token = (layout.KEYS / layout.TOKEN).read_text(encoding="ascii")
-    shipper = LogForwarder(driver, layout.SIDECAR_PORT, variables["SPARK_EXECUTOR_ID"], token)
+    forwarder = LogForwarder(driver, layout.SIDECAR_PORT, variables["SPARK_EXECUTOR_ID"], token)
     node = variables.get(layout.NODE_VARIABLE)
     # The driver needs the node's name before the executor registers; without it, tasks locate the executor by address.
-    known = node is not None and shipper.post(f"/nodes/{variables['SPARK_EXECUTOR_POD_IP']}", node.encode())
-    sinks = (shipper.add, partial(os.write, sys.stdout.fileno()))
+    known = node is not None and forwarder.post(f"/nodes/{variables['SPARK_EXECUTOR_POD_IP']}", node.encode())
+    sinks = (forwarder.write, partial(os.write, sys.stdout.fileno()))
     # Until an executor has the driver's settings, it reads the secret from this variable alone, not from the file that
     # the settings name. Later it reads that file, and uses its content in base 64 as the secret.
     secret = base64.b64encode((layout.KEYS / layout.AUTHENTICATION).read_bytes()).decode("ascii")
@@ -132,7 +132,7 @@ def main() -> None:
         err=sinks,
     )
     end = child.wait()
-    shipper.close(end)
+    forwarder.close(end)
     sys.exit(end["exit_code"])
 
 

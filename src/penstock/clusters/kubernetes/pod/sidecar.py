@@ -229,11 +229,11 @@ class ArtifactUploader:
     """Uploads the artifacts to the lake. `open_store` is None for a launch without a lake: nothing is uploaded then."""
 
     def __init__(
-        self, application_id: str, open_store: Callable[[], ObjectStore] | None, artefacts: Path = layout.ARTIFACTS
+        self, application_id: str, open_store: Callable[[], ObjectStore] | None, artifacts: Path = layout.ARTIFACTS
     ) -> None:
         self._id = application_id
         self._open_store = open_store
-        self._root = artefacts
+        self._root = artifacts
         self._uploaded: dict[str, int] = {}
         self._next = time.monotonic() + _UPLOAD_EVERY_SECONDS
 
@@ -242,11 +242,11 @@ class ArtifactUploader:
         lake = Lake.from_json(plan["lake"]) if plan["lake"] else None
         return ArtifactUploader(plan["application_id"], None if lake is None else lambda: _store(lake))
 
-    def whole(self, sizes: Mapping[str, int]) -> set[str]:
+    def complete(self, sizes: Mapping[str, int]) -> set[str]:
         """Return the artifacts that are completely in the lake."""
         return {name for name, size in sizes.items() if self._uploaded.get(name) == size}
 
-    def now_and_then(self) -> None:
+    def upload_grown(self) -> None:
         """Upload the artifacts that have grown by half since their last upload; a failure is left to the next call."""
         if self._open_store is None or time.monotonic() < self._next:
             return
@@ -259,7 +259,7 @@ class ArtifactUploader:
         except Exception as error:
             _log_failure("the logs are not in the lake yet", error)
 
-    def all_of_it(self) -> bool:
+    def upload_all(self) -> bool:
         """Upload everything, with retries; return False where there is no lake, or it stays out of reach."""
         if self._open_store is None:
             return False
@@ -345,7 +345,7 @@ class Sidecar:
     """The state of the driver's pod. `run` returns when the sidecar is no longer needed."""
 
     def __init__(self, plan: dict[str, Any]) -> None:
-        self._bringer = ArtifactUploader.of(plan)
+        self._uploader = ArtifactUploader.of(plan)
         self._terminated_at: float | None = None
         self._done = threading.Event()
         self._finished = False
@@ -356,7 +356,7 @@ class Sidecar:
         `finished`: the driver has ended and no file changes any more. `in_lake`: the artifacts that were uploaded
         completely.
         """
-        files = self._bringer.sizes()
+        files = self._uploader.sizes()
         return {
             "ended": read_json(layout.ENDED),
             "finished": self._finished,
@@ -364,7 +364,7 @@ class Sidecar:
             "summary": read_json(layout.CLUSTER / "summary.json") if self._finished else None,
             "processes": _ends(),
             "artefacts": files,
-            "in_lake": sorted(self._bringer.whole(files)) if self._finished else [],
+            "in_lake": sorted(self._uploader.complete(files)) if self._finished else [],
         }
 
     def pages(self) -> dict[str, Any]:
@@ -387,22 +387,22 @@ class Sidecar:
             try:
                 if self._driver_is_gone():
                     break
-                self._bringer.now_and_then()
+                self._uploader.upload_grown()
             except Exception as error:
                 _log_error("continues after an error", error)
             self._done.wait(_EVERY_SECONDS)
         time.sleep(_LAST_LINES_SECONDS)
-        uploaded = self._bringer.all_of_it()
+        uploaded = self._uploader.upload_all()
         self._finished = True
         try:
-            self._leave_a_note()
+            self._write_termination_message()
         except Exception as error:
             _log_error("leaves no note", error)
         deadline = time.monotonic() + (_LINGER_SECONDS if uploaded else _LINGER_UNKEPT_SECONDS)
         while not self._done.wait(_EVERY_SECONDS) and time.monotonic() < deadline and self._terminated_at is None:
             pass
 
-    def _leave_a_note(self) -> None:
+    def _write_termination_message(self) -> None:
         """Write the summary to the pod's status, for an engine that returns when this process has ended."""
         note = json.dumps({"summary": read_json(layout.CLUSTER / "summary.json"), "processes": _ends()})
         if len(note) <= _LONGEST_NOTE:

@@ -19,14 +19,14 @@ from penstock.errors import StateError
 FULL = OSError(errno.ENOSPC, "No space left on device")
 
 
-class Bringer:
+class Uploader:
     def __init__(self) -> None:
         self.brought = 0
 
-    def now_and_then(self) -> None:
+    def upload_grown(self) -> None:
         raise FULL
 
-    def all_of_it(self) -> bool:
+    def upload_all(self) -> bool:
         self.brought += 1
         return True
 
@@ -49,12 +49,12 @@ def test_nothing_ends_the_sidecar_before_the_logs_are_in_the_lake(
         raise error
 
     monkeypatch.setattr(Sidecar, "_driver_is_gone", look)
-    monkeypatch.setattr(Sidecar, "_leave_a_note", fails)
+    monkeypatch.setattr(Sidecar, "_write_termination_message", fails)
     sidecar = Sidecar({"application_id": "app-1", "lake": None})
-    bringer = Bringer()
-    monkeypatch.setattr(sidecar, "_bringer", bringer)
+    uploader = Uploader()
+    monkeypatch.setattr(sidecar, "_uploader", uploader)
     sidecar.run()
-    assert bringer.brought == 1
+    assert uploader.brought == 1
     assert not looks
 
 

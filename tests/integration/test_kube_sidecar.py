@@ -71,7 +71,7 @@ def test_it_answers_who_knows_the_token_and_nobody_else(port: int) -> None:
     assert ask(port, "POST", "/stop", token="") == (403, b"")
 
 
-def test_a_piece_of_an_artefact_is_given_from_where_it_is_asked(port: int, work: Path) -> None:
+def test_a_piece_of_an_artifact_is_given_from_where_it_is_asked(port: int, work: Path) -> None:
     (work / "artefacts" / "driver.out").write_bytes(b"0123456789")
     assert ask(port, "GET", "/artefacts/driver.out?start=4&at_most=3") == (200, b"456")
     assert ask(port, "GET", "/artefacts/driver.out?start=10") == (200, b"")
@@ -79,7 +79,7 @@ def test_a_piece_of_an_artefact_is_given_from_where_it_is_asked(port: int, work:
 
 
 @pytest.mark.parametrize("name", ["../secret", "%2e%2e/secret", "/etc/passwd", "a/../../secret"])
-def test_nothing_but_artefacts_is_given(port: int, work: Path, name: str) -> None:
+def test_nothing_but_artifacts_is_given(port: int, work: Path, name: str) -> None:
     (work / "secret").write_text("secret")
     assert ask(port, "GET", f"/artefacts/{name}") == (404, b"")
 
@@ -134,10 +134,10 @@ def test_a_body_without_bounds_is_not_read(port: int) -> None:
 
 
 def test_what_an_executor_says_arrives_once_and_in_order(port: int, work: Path) -> None:
-    shipper = LogForwarder("127.0.0.1", port, "3", TOKEN)
+    forwarder = LogForwarder("127.0.0.1", port, "3", TOKEN)
     for number in range(1000):
-        shipper.add(f"line {number}\n".encode())
-    shipper.close({"exit_code": 0})
+        forwarder.write(f"line {number}\n".encode())
+    forwarder.close({"exit_code": 0})
     said = (work / "artefacts" / "executor-3.log").read_text()
     assert said == "".join(f"line {number}\n" for number in range(1000))
     assert json.loads((work / "ends" / "executor-3.json").read_text()) == {"exit_code": 0}
@@ -149,19 +149,19 @@ def test_a_piece_that_is_sent_again_is_not_written_again(port: int, work: Path) 
     assert (work / "artefacts" / "executor-1.log").read_bytes() == b"abcd"
 
 
-def test_a_keeper_that_is_away_for_a_while_misses_nothing(work: Path, known: Known) -> None:
+def test_an_interrupted_sidecar_loses_no_lines(work: Path, known: Known) -> None:
     first = serve(known, TOKEN, port=0)
     port = int(first.server_address[1])
     first.shutdown()
     first.server_close()
-    shipper = LogForwarder("127.0.0.1", port, "1", TOKEN)
-    shipper.add(b"before ")
+    forwarder = LogForwarder("127.0.0.1", port, "1", TOKEN)
+    forwarder.write(b"before ")
     back: list[Any] = []
     timer = threading.Timer(0.8, lambda: back.append(serve(known, TOKEN, port=port)))
     timer.start()
     timer.join()
-    shipper.add(b"after")
-    shipper.close({"exit_code": 0})
+    forwarder.write(b"after")
+    forwarder.close({"exit_code": 0})
     back[0].shutdown()
     back[0].server_close()
     assert (work / "artefacts" / "executor-1.log").read_bytes() == b"before after"

@@ -45,7 +45,7 @@ def test_an_executor_that_takes_its_time_to_die_still_tells_what_it_cost(tmp_pat
     assert status["executors"]["1"]["cpu_seconds"] is not None
 
 
-def test_the_keeper_gives_the_memory_of_a_lost_executor_back_and_in_the_end_all(tmp_path: Path) -> None:
+def test_the_supervisor_frees_the_memory_of_a_lost_executor_and_all_of_it_at_the_end(tmp_path: Path) -> None:
     """The executor leaves a file and fails; the driver lists the remains once the next executor has started."""
     for name in ("artefacts", "cluster", "private", "scratch", "memory"):
         (tmp_path / name).mkdir()
@@ -119,7 +119,7 @@ def test_a_process_that_hides_from_its_application_ends_with_it(tmp_path: Path) 
         end_process(stray, grace_seconds=0)
 
 
-def test_a_process_that_hides_ends_with_its_application_where_the_keeper_was_killed(tmp_path: Path) -> None:
+def test_a_daemonized_process_ends_with_its_application_after_the_supervisor_was_killed(tmp_path: Path) -> None:
     if not shim.can_create_control_groups():
         pytest.skip(f"{PRIVILEGE}control groups that can be written")
     home = Home(tmp_path)

@@ -139,7 +139,7 @@ def test_a_look_keeps_it(directory: Path, monkeypatch: pytest.MonkeyPatch) -> No
     assert alive == [1000.0 + second for second in range(1, 10)]
 
 
-def test_a_killed_keeper_leaves_no_server(keep: Callable[..., dict[str, Any]]) -> None:
+def test_a_killed_watchdog_leaves_no_server(keep: Callable[..., dict[str, Any]]) -> None:
     state = keep(idle_seconds=60.0)
     os.kill(state["keeper"]["pid"], signal.SIGKILL)
     until(lambda: not server_of(state).alive())
