@@ -324,6 +324,22 @@ MUTATIONS = (
         "skipping:io.penstock.skipping.plan.SkippingSuite",
     ),
     Mutation(
+        "skipping-copies",
+        "one of two equal sides of joins is filtered, so that Spark reads both",
+        f"{SKIPPING}/join/Copies.scala",
+        "case join: Join => sides(join, conf)",
+        "case join: Join => sides(join, conf).take(0)",
+        "skipping:io.penstock.skipping.join.JoinSkippingSuite",
+    ),
+    Mutation(
+        "skipping-index-names",
+        "a pattern finds the files of an index among a table's",
+        f"{SKIPPING}/index/IndexStore.scala",
+        'PartPrefix = "_part-"',
+        'PartPrefix = "part-"',
+        "skipping:io.penstock.skipping.index.ScanTest",
+    ),
+    Mutation(
         "skipping-hang",
         "a run for keys is taken for the query itself and waits for the scan that waits for it",
         f"{SKIPPING}/plan/SkippingColumnarRule.scala",

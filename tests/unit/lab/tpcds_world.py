@@ -115,7 +115,7 @@ class World:
     def index(self, arguments: dict[str, str]) -> State:
         prefix = "tpcds/" + arguments["--database"].removeprefix("tpcds_")
         for table in arguments["--tables"].split(","):
-            self.store.put(f"{prefix}/{table}/_skipindex/manifest.json", b"{}")
+            self.store.put(f"{prefix}/{table}/_skipindex/_manifest.json", b"{}")
             self.store.put(f"{prefix}/{table}/_skipindex/generation-1/part-0.parquet", b"PAR1")
         lines = [
             {"table": table, "files": 1, "build_ms": 10.0, "refresh_ms": 1.0}

@@ -42,7 +42,7 @@ LAYOUTS = (BY_SIZE, BY_DAY, BY_RANGE, ADVISED)
 `by-range` has no partitions but ranges of dates and items; `advised` follows the advice from queries on `by-size`.
 """
 
-_INDEX = "_skipindex/manifest.json"
+_INDEX = "_skipindex/_manifest.json"
 """The key of a table's index below its directory."""
 
 

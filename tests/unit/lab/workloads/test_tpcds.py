@@ -115,7 +115,7 @@ def test_the_index_is_built_where_a_table_lacks_it_and_anew_with_new_data(world:
     assert values_of(world, "Index", "--tables") == ["item"]
     assert [sample["files"] for sample in first.of_kind("index")] == [1]
     assert not second.of_kind("index")
-    world.store.delete("tpcds/sf0p1/item/_skipindex/manifest.json")
+    world.store.delete("tpcds/sf0p1/item/_skipindex/_manifest.json")
     world.measure(indexed)
     assert world.mains()[-2:] == ["Index", "PowerRun"]
     world.measure(replace(indexed, reload=True))

@@ -8,17 +8,28 @@ import scala.util.Using
 /** Tests that are not run over Penstock. */
 object Differences {
 
-  private val FileOfIndex = "looks at every file below the table's directory, among which the index's is one"
-
   private val FoundTwice =
     "counts subqueries in the plan: what a scan tells of its skipping holds those that its files " +
       "are selected by, so that each is found twice; it is run once"
+
+  private val KeysWereRead =
+    "wants no event of a subquery where a join comes to nothing; skipping has run one for the join's keys"
+
+  private val RowGroups = "counts row groups that are read without Parquet's filters, whose files skipping leaves out"
 
   /**
    * Tests of what Penstock changes on purpose, by Spark's name of the suite or ours: the beginning of each, and the
    * reason.
    */
   private val OnPurpose: Map[String, Seq[(String, String)]] = Map(
+    "AdaptiveQueryExecSuite" -> Seq(
+      "Reuse the default parallelism" -> "counts a shuffle's readers, of which fewer files to scan leave others",
+      "SPARK-32649" -> KeysWereRead,
+      "SPARK-35455" -> KeysWereRead
+    ),
+    "InjectRuntimeFilterSuite" -> Seq(
+      "Merge runtime bloom filters" -> "counts subqueries: two more bring skipping the keys of the join's two columns"
+    ),
     "DynamicPartitionPruningV1SuiteAEOn" -> Seq(
       "Make sure dynamic pruning works on uncorrelated queries" -> FoundTwice,
       "SPARK-38674" -> FoundTwice,
@@ -33,11 +44,10 @@ object Differences {
       "Subquery reuse across the whole plan" -> FoundTwice,
       "SPARK-38674" -> FoundTwice
     ),
-    "IndexedPartitionedWriteSuite" -> Seq(
-      "maxRecordsPerFile setting" -> FileOfIndex,
-      "timeZone setting in dynamic partition writes" -> FileOfIndex,
-      "SPARK-37231, SPARK-37240" -> FileOfIndex,
-      "Dynamic writes/reads of TIME partitions" -> FileOfIndex
+    "IndexedParquetFilterSuite" -> Seq(
+      "Filters should be pushed down for vectorized Parquet reader" -> RowGroups,
+      "filter pushdown - StringPredicate" -> RowGroups,
+      "SPARK-34562" -> RowGroups
     ),
     "StoredParquetIoSuite" -> Seq(
       "SPARK-40128" -> "reads a file whose pages' check sums do not fit, which Penstock's settings have Parquet verify"

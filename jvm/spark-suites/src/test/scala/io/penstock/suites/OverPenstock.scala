@@ -89,8 +89,8 @@ trait OverPenstock extends SharedSparkSessionBase { this: Suite =>
 
   /** Counts that a whole run of the suite leaves above zero, each with what it means if it does not. */
   protected def requirements: Map[String, String] =
-    if (skips) Map("indexes" -> "no index was built", "files_skipped" -> "no file was skipped")
-    else Map("indexes" -> "no index was built")
+    if (skips) Map("files_skipped" -> "no file was skipped")
+    else Map("indexes_used" -> "no index was built, and none was asked")
 }
 
 object OverPenstock {
@@ -109,6 +109,7 @@ object OverPenstock {
       "core_seconds" -> processor.getProcessCpuTime / 1000000000L,
       "seconds" -> System.nanoTime / 1000000000L,
       "indexes" -> Tables.indexes.sum,
+      "indexes_used" -> (Tables.indexes.sum + SkippingCounters.now().toMap.apply("scans")),
       "indexed_files" -> Tables.files.sum,
       "indexes_refused" -> Tables.refused.sum,
       "tables_of_rows" -> RowsToTables.tables.sum,
@@ -147,6 +148,11 @@ trait OnTheStore extends OverPenstock { this: Suite =>
 /** A suite whose queries leave nothing to skip. */
 trait WithoutSkipping extends OverPenstock { this: Suite =>
   override protected def skips: Boolean = false
+}
+
+/** A suite that counts the file sources of a plan, of which its own rows are none. */
+trait RowsInMemory extends OverPenstock { this: Suite =>
+  override protected def settings: Map[String, String] = super.settings + (RowsToTables.Enabled -> "false")
 }
 
 /** Every join shuffles both its sides, unless a suite says otherwise. */

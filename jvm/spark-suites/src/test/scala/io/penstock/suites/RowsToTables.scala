@@ -90,7 +90,7 @@ object RowsToTables {
         written.getOrElseUpdate(
           (directory, content), {
             val path = new Path(directory, UUID.randomUUID.toString)
-            Rows.frame(Tables.session(session), plan.output, content.rows).write.parquet(path.toString)
+            Rows.descending(Tables.session(session), plan.output, content.rows, Files).write.parquet(path.toString)
             tables.increment()
             path
           }

@@ -62,7 +62,7 @@ private[index] class IndexStore(root: Path, conf: Configuration) {
   /** Of the entries, as a part that no manifest names yet. None where there are none. */
   def write(entries: Iterator[FileEntry], columns: Seq[IndexedColumn]): Option[Manifest.Part] =
     Option.when(entries.hasNext) {
-      val name = s"part-${UUID.randomUUID}.parquet"
+      val name = s"$PartPrefix${UUID.randomUUID}"
       val count = EntryWriter.write(entries, columns, part(name), conf)
       Manifest.Part(name, fs.getFileStatus(part(name)).getLen, count)
     }
@@ -96,5 +96,8 @@ private[index] object IndexStore {
   private val Threads = 8
   private val AbandonedMs = 24L * 60 * 60 * 1000
 
-  val ManifestName = "manifest.json"
+  // Spark takes no file for data whose name starts so, even where a pattern has found its directory; other engines go by
+  // the suffix `.parquet`.
+  val ManifestName = "_manifest.json"
+  val PartPrefix = "_part-"
 }

@@ -29,9 +29,9 @@ private[join] class KeysOfJoins(
 
   lazy val filtered: LogicalPlan = if (scans.mayBeFiltered(plan)) rewrite(plan, None) else plan
 
-  /** The pass by which copies of one grouping stay equal where one of them reads what the others would anyway. */
+  /** The pass by which copies of one part stay equal where one of them reads what the others would anyway. */
   def leavingCopiesEqual: KeysOfJoins = {
-    val found = if (filtered eq plan) Copies.None else Copies.unequal(filtered)
+    val found = if (filtered eq plan) Copies.None else Copies.unequal(filtered, conf)
     if (found.isEmpty) this else new KeysOfJoins(plan, conf, indexOf, found)
   }
 

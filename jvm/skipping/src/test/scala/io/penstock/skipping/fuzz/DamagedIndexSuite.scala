@@ -44,11 +44,11 @@ class DamagedIndexSuite extends AnyFunSuite with Matchers with LocalSpark with A
     (rows, scans.map(_.metrics("numFiles").value).sum)
   }
 
-  private def manifest(root: Path): Path = root.resolve("_skipindex/manifest.json")
+  private def manifest(root: Path): Path = root.resolve("_skipindex/_manifest.json")
 
   private def part(root: Path): Path = {
     val files = Files.list(root.resolve("_skipindex"))
-    try files.iterator().asScala.find(_.toString.endsWith(".parquet")).get
+    try files.iterator().asScala.find(_.getFileName.toString.startsWith("_part-")).get
     finally files.close()
   }
 

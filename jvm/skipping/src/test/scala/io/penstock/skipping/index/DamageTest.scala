@@ -26,7 +26,7 @@ class DamageTest extends AnyFunSuite with IndexedFiles {
   }
 
   private def edit(path: String)(change: String => String): Unit = {
-    val manifest = file(path, "manifest")
+    val manifest = file(path, IndexStore.ManifestName)
     Files.writeString(manifest, change(Files.readString(manifest)))
     withoutChecksum(manifest)
   }
@@ -63,21 +63,25 @@ class DamageTest extends AnyFunSuite with IndexedFiles {
 
   test("a manifest that was cut short is no index") {
     val path = indexed("cut")
-    cut(file(path, "manifest"))
+    cut(file(path, IndexStore.ManifestName))
     assert(ignored(path).getMessage.contains("no manifest that can be read"))
   }
 
   test("an index that was copied from another table is no index") {
     val path = indexed("mine")
     val other = indexed("other")
-    Files.copy(file(other, "manifest"), file(path, "manifest"), StandardCopyOption.REPLACE_EXISTING)
-    withoutChecksum(file(path, "manifest"))
+    Files.copy(
+      file(other, IndexStore.ManifestName),
+      file(path, IndexStore.ManifestName),
+      StandardCopyOption.REPLACE_EXISTING
+    )
+    withoutChecksum(file(path, IndexStore.ManifestName))
     assert(ignored(path).getMessage.contains("another table"))
   }
 
   test("a part that was cut short makes the index unusable until its refresh") {
     val path = indexed("part-cut")
-    cut(file(path, "part"))
+    cut(file(path, IndexStore.PartPrefix))
     assert(ignored(path).getMessage.contains("bytes instead of"))
     assert(refresh(path).read == 2)
     assert(found(path).exists(_.files == 2))
@@ -85,7 +89,7 @@ class DamageTest extends AnyFunSuite with IndexedFiles {
 
   test("a part that is missing makes the index unusable until its refresh") {
     val path = indexed("part-missing")
-    Files.delete(file(path, "part"))
+    Files.delete(file(path, IndexStore.PartPrefix))
     assert(ignored(path).getMessage.contains("cannot be read"))
     assert(refresh(path).read == 2)
     assert(found(path).exists(_.files == 2))

@@ -81,13 +81,21 @@ class ScanTest extends AnyFunSuite with IndexedFiles with Eventually {
       assert(ahead == index)
     }
     val later = opened(assert(found(path).flatMap(_.column("id")).isDefined))
-    assert(!later.exists(_.startsWith("part-")))
+    assert(!later.exists(_.startsWith(IndexStore.PartPrefix)))
+  }
+
+  test("a pattern that matches the index's directory reads the table's rows and no others") {
+    val path = partitioned("globbed")
+    val rows = spark.read.parquet(path).count()
+    build(path, Seq("id"))
+    for (pattern <- Seq("*", "*/*"))
+      assert(spark.read.option("basePath", path).parquet(s"$path/$pattern").count() == rows, pattern)
   }
 
   test("the entries of an index are read when something is asked of a column that it covers, and not before") {
     val path = partitioned("deferred")
     build(path, Seq("id"))
-    val entries = indexFiles(path).filter(_.startsWith("part-"))
+    val entries = indexFiles(path).filter(_.startsWith(IndexStore.PartPrefix))
     def readsEntries(condition: String): Boolean = {
       val (rows, opened) = OpenedFiles.during(spark.read.parquet(path).where(condition).collect())
       assert(rows.nonEmpty)
@@ -105,7 +113,7 @@ class ScanTest extends AnyFunSuite with IndexedFiles with Eventually {
       path
     }
     val small = indexed(write("small", spark.range(0, 100, 1, 1).toDF("id")))
-    val entries = indexFiles(small).filter(_.startsWith("part-"))
+    val entries = indexFiles(small).filter(_.startsWith(IndexStore.PartPrefix))
     val (index, opened) = OpenedFiles.during(found(small))
     assert(index.isEmpty && entries.nonEmpty && !opened.exists(entries))
     val large = at("large")

@@ -245,6 +245,16 @@ class JoinSkippingSuite extends AnyFunSuite with PlannedJoins with AdaptiveSpark
     assertSameAnswer(sql)
   }
 
+  test("one of two equal sides that are broadcast is not filtered: Spark broadcasts them once") {
+    val names = Seq("a", "b", "c")
+    val sql =
+      "SELECT count(*) FROM stock a JOIN stock b ON a.s_day = b.s_day JOIN stock c ON b.s_day = c.s_day WHERE " +
+        names.map(name => s"$name.s_item = 1").mkString(" AND ")
+    assert(filters(optimized(sql)).map(_._3.pruningKey).toSet.size === 1)
+    assert(decisions(optimized(sql))("stock").map(_.reason).exists(_.contains("an equal part of the query")))
+    assertSameAnswer(sql)
+  }
+
   test("equal groupings are filtered by the keys that all of them have where one has no others") {
     val sums = "WITH sums AS (SELECT item, day, sum(amount) sum FROM fact WHERE day IS NOT NULL GROUP BY item, day)"
     val named = s"$sums, named AS (SELECT item, day, sum FROM sums JOIN items ON item = i WHERE name = '7')"

@@ -48,6 +48,12 @@ class SkippingStatementsTest extends AnyFunSuite with LocalSpark {
     assert(sql(s"DROP SKIPPING INDEX ON parquet.`$path`") == Seq(Row(true)))
   }
 
+  test("a mistake that Spark's parser finds has Spark's condition") {
+    val text = "EXECUTE IMMEDIATE 'SELECT ? = 1 AND :name = 2' USING 1 AS x, 2 AS name"
+    val error = intercept[AnalysisException](sql(text))
+    assert(error.getCondition == "INVALID_QUERY_MIXED_QUERY_PARAMETERS")
+  }
+
   test("a user's mistake is explained by what is wrong and what would be right") {
     def refusal(text: String): String = intercept[Exception](sql(text)) match {
       case told @ (_: AnalysisException | _: IllegalArgumentException) => told.getMessage
