@@ -10,6 +10,7 @@ PYTEST = $(PYTHON) -m pytest $(ARGS)
 PARALLEL = -n $(WORKERS) --dist loadgroup --no-loadscope-reorder
 MAVEN := mvn -f jvm/pom.xml -B -ntp -q
 JVM_SOURCES := $(shell find jvm -type f -not -path '*/target/*' -not -path '*/src/test/*' 2>/dev/null)
+JVM_TESTS := $(shell find jvm -type f -path '*/src/test/*' 2>/dev/null)
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test test-unit test-jvm test-integration test-system test-browser test-stores test-kubernetes
@@ -24,8 +25,7 @@ demo: setup ## TPC-DS end to end on a lake of its own, with a report (SCALE=0.1 
 
 # Each target takes ARGS for pytest: make test-system ARGS="-k commit". With ARGS, `test` leaves out the JVM's suites.
 # Both languages run side by side, since each leaves a core idle at times; no jar is written while applications run.
-test: setup browser ## Everything that needs no store, Kubernetes or fault injection: what a change must pass
-	$(if $(ARGS),,$(MAVEN) test-compile)
+test: setup browser $(if $(ARGS),,build/test-classes.stamp) ## Everything that needs no store, Kubernetes or fault injection: what a change must pass
 	$(MAKE) --no-print-directory --keep-going --jobs 2 $(if $(ARGS),,suites-beside) pytest-beside
 
 suites-beside:
@@ -56,9 +56,9 @@ test-stores: setup stores ## A real Ceph (as root) and a real HDFS
 test-kubernetes: setup ## A real Kubernetes: PENSTOCK_TEST_CLUSTER names its cluster file, or kind is started
 	$(PYTHON) scripts/with_kubernetes.py $(PYTEST) tests/kubernetes
 
-test-chaos: setup ## Applications under faults, and the long run of skipping's fuzzer
+test-chaos: setup ## Applications under faults, and the long run of fuzzers and models
 	$(PYTEST) tests/chaos
-	$(MAVEN) verify -pl skipping -Pfuzz
+	$(MAVEN) verify -pl filesystem,skipping -Pfuzz
 
 test-lab: setup ## The lab's workloads on real clusters
 	$(PYTEST) $(PARALLEL) tests/lab
@@ -112,6 +112,10 @@ setup: build/setup.stamp ## Install what is missing: JDK 17, Maven, the virtual 
 build/setup.stamp: scripts/bootstrap.sh requirements/dev.txt pyproject.toml $(JVM_SOURCES)
 	scripts/bootstrap.sh
 	@mkdir -p build && touch $@
+
+build/test-classes.stamp: build/setup.stamp $(JVM_TESTS)
+	$(MAVEN) test-compile
+	@touch $@
 
 lock: ## Resolve the locked requirements anew (needs uv)
 	uv pip compile --universal --generate-hashes -q pyproject.toml --all-extras --no-emit-index-url --no-header --python-version 3.10 -o requirements/runtime.txt

@@ -29,6 +29,7 @@ class ProcessSuite extends AnyFunSuite with Matchers with TemporaryTiers {
       java,
       "-Xmx64m",
       "-XX:TieredStopAtLevel=1",
+      "-XX:+UseSerialGC",
       "-XX:-UsePerfData",
       "-cp",
       System.getProperty("java.class.path"),
@@ -54,7 +55,7 @@ class ProcessSuite extends AnyFunSuite with Matchers with TemporaryTiers {
 
   test("processes killed while they fill and evict leave no torn page, no stuck claim, and the budget kept") {
     val random = new Random(4)
-    val rounds = 3
+    val rounds = 2
     val processes = 3
     for (round <- 1 to rounds) {
       val running = (1 to processes).map(n => startReady("churn", s"${round * 10 + n}"))

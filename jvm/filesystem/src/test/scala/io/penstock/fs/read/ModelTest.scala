@@ -21,7 +21,7 @@ import io.penstock.fs.testing.Trees
 class ModelTest extends ReadsSuite {
 
   private val seed = sys.props.get("penstock.model.seed").filter(_ != "random").fold(1L)(_.toLong)
-  private val steps = sys.props.get("penstock.model.steps").fold(120)(_.toInt)
+  private val steps = sys.props.get("penstock.model.steps").fold(60)(_.toInt)
   private val random = new Random(seed)
 
   // Room for about an object: pages are evicted, and move from memory to disk, all the time.

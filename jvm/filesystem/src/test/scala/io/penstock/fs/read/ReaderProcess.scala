@@ -17,8 +17,9 @@ final private[read] class ReaderProcess(conf: Configuration) extends Closeable {
 
   private val process = {
     val java = s"${System.getProperty("java.home")}/bin/java"
-    val command = Seq(java, "-Xmx128m", "-XX:TieredStopAtLevel=1", "-cp", System.getProperty("java.class.path")) ++
-      Seq("io.penstock.fs.read.ReaderProcess")
+    val options = Seq("-Xmx128m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
+    val main = Seq("-cp", System.getProperty("java.class.path"), "io.penstock.fs.read.ReaderProcess")
+    val command = (java +: options) ++ main
     val log = Files.createTempFile("penstock-reader-", ".log").toFile
     log.deleteOnExit()
     new ProcessBuilder(command.asJava).redirectError(log).start()

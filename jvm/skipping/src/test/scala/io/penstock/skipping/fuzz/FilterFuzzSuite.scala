@@ -25,7 +25,8 @@ import io.penstock.skipping.index.{IndexCatalog, TableIndex, TablePath}
 class FilterFuzzSuite extends AnyFunSuite with Matchers with LocalSpark with PredicateHelper {
 
   private val Worlds = 4
-  private val FiltersPerTable = 400
+  // 400 of the 600 queries of the profile fuzz.
+  private val FiltersPerTable = math.max(100, FuzzedSpark.queries * 2 / 3)
   private val CastsPerColumn = 200
 
   override protected def settings: Map[String, String] = FuzzedSpark.settings

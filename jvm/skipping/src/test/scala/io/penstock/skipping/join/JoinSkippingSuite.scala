@@ -21,13 +21,13 @@ class JoinSkippingSuite extends AnyFunSuite with PlannedJoins with AdaptiveSpark
     super.beforeAll()
     def table(name: String, rows: Int, columns: String): Unit =
       spark.range(rows).selectExpr(columns.split(";").toSeq: _*).coalesce(1).write.saveAsTable(name)
-    table("fact", 20000, "int(id % 1000) day; int(id % 50) item; int(id % 7) note; id amount; string(id) text")
-    table("stock", 20000, "int(id % 1000) s_day; int(id % 50) s_item; id quantity; string(id) s_text")
+    table("fact", 20000, "int(id % 1000) day; int(id % 500) item; int(id % 7) note; id amount; string(id) text")
+    table("stock", 20000, "int(id % 1000) s_day; int(id % 500) s_item; id quantity; string(id) s_text")
     table("days", 1000, "int(id) d; int(id / 7) week; int(id / 365) year; id d_long")
     table("items", 50, "int(id) i; string(id) name")
     spark
       .range(20000)
-      .selectExpr("id quantity", "int(id % 50) p_item", "int(id % 5) p_day")
+      .selectExpr("id quantity", "int(id % 500) p_item", "int(id % 5) p_day")
       .coalesce(1)
       .write
       .partitionBy("p_day")

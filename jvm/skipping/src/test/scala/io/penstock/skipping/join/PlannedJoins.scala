@@ -18,7 +18,12 @@ trait PlannedJoins extends LocalSpark { this: Suite =>
 
   // Not the extension itself, which has the rule too, with the indexes there are.
   override protected def settings: Map[String, String] =
-    Map("spark.sql.extensions" -> classOf[PlannedJoins.Scans].getName)
+    Map(
+      "spark.sql.extensions" -> classOf[PlannedJoins.Scans].getName,
+      // Compiling these queries takes longer than running them.
+      "spark.sql.codegen.wholeStage" -> "false",
+      "spark.sql.codegen.factoryMode" -> "NO_CODEGEN"
+    )
 
   override def beforeAll(): Unit = {
     super.beforeAll()
