@@ -92,7 +92,7 @@ def test_an_hour_of_a_cluster_costs_the_same_in_the_engine_and_in_the_lab(tmp_pa
     at = datetime(2026, 1, 1, tzinfo=timezone.utc)
     running = Application("app-1", ApplicationSpec("x.jar", size, "x"), State.RUNNING, at, admitted_at=at, cluster={})
     pricing = pricefile.Pricing(Home(tmp_path))
-    in_engine = pricing.of_attempt(running, at + timedelta(hours=1))
+    in_engine = pricing.attempt_cost(running, at + timedelta(hours=1))
     assert in_engine is not None
     assert cost.run_cost(four, pricing.prices()).cost == pytest.approx(in_engine.amount)
 
