@@ -46,7 +46,7 @@ def answered(status: int = 200, *, headers: dict[str, str] | None = None, body: 
 def showing(spark: Callable[[httpx.Request], httpx.Response]) -> TestClient:
     """An application that proxies the pages of `spark`."""
     app = FastAPI()
-    app.state.service = SimpleNamespace(paths=PathRedactor(Home.default()))
+    app.state.service = SimpleNamespace(path_redactor=PathRedactor(Home.default()))
     problems.install(app)
     proxy = Proxy(httpx.MockTransport(spark))
 
