@@ -182,14 +182,15 @@ class _Cone:
     def nearest(self, seconds: _Array) -> _Array:
         """Return the constants of the law nearest to the seconds of each size, for each row."""
         target = seconds * self._weights
-        most = np.full(len(target), -np.inf)
+        least = np.full(len(target), np.inf)
         found = np.zeros((len(target), 3))
         for constants, columns, inverse in self._faces:
             multiples = target @ inverse.T
-            # Where the best solution is outside of the cone, another face has a better one.
-            explained = np.where((multiples >= 0).all(axis=1), ((multiples @ columns.T) ** 2).sum(axis=1), -np.inf)
-            better = explained > most
-            most[better] = explained[better]
+            # Where the best solution is outside of the cone, another face has a better one. What a face leaves is
+            # compared, not what it explains, of which rounding would hide a small difference.
+            left = np.where((multiples >= 0).all(axis=1), ((target - multiples @ columns.T) ** 2).sum(axis=1), np.inf)
+            better = left < least
+            least[better] = left[better]
             found[better] = multiples[better] @ constants
         return found
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from penstock.lab.analysis.usl import Fit, Law, NoFit, Times, curve, fit
@@ -54,6 +54,7 @@ def core_hours(cores: int) -> float:
 
 
 @given(laws)
+@example(Law(divided=47.0, undivided=0.5, added=5.960464477539063e-08))
 @settings(max_examples=40, deadline=None)
 def test_a_law_without_noise_is_found_exactly(law: Law) -> None:
     found = fitted(times(law)).law
