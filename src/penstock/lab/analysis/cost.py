@@ -262,7 +262,7 @@ CONDITIONS: Mapping[str, Callable[[Description], object]] = {
     "machine": lambda run: run.machine,
     "versions": lambda run: run.versions,
 }
-"""What two runs must share to be alike."""
+"""The properties that two runs must share to be alike."""
 
 
 def conditions(run: Run, names: Iterable[str] = CONDITIONS) -> tuple[str, ...]:

@@ -159,7 +159,7 @@ def _store(name: str, runs: Sequence[Run], chosen: StoreChoices) -> Store:
 
 _WORK = ("workload", "options", "scale")
 _CLUSTER = ("launcher", "cluster size", "profile", "settings")
-"""What the arms of one row share besides the work: another cluster is not another store."""
+"""The properties that the arms of one row share besides the work: another cluster is not another store."""
 
 
 def _groups(runs: Sequence[Run]) -> list[dict[str, Run]]:
