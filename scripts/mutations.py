@@ -148,6 +148,22 @@ MUTATIONS = (
         "filesystem:io.penstock.fs.read.IdentificationTest",
     ),
     Mutation(
+        "cache-mixed",
+        "claims on a version's pages are filled with what the stream reads by then, which may be another version",
+        f"{CACHE}/read/Fetcher.scala",
+        "open(grants.request, Some(of.etag), stopped)",
+        "open(grants.request, identity.expected, stopped)",
+        "filesystem:io.penstock.fs.read.FetcherTest",
+    ),
+    Mutation(
+        "cache-arrived",
+        "a page of a version that the stream has turned away from is given out",
+        f"{CACHE}/read/Fetcher.scala",
+        "(!sink.givesOut || identity.givesOut(of)) && ",
+        "",
+        "filesystem:io.penstock.fs.read.FetcherTest",
+    ),
+    Mutation(
         "replace-dropped",
         "a table that saveAsTable overwrites is dropped before its query runs",
         REPLACE_TABLE,

@@ -40,6 +40,7 @@ final private[read] class Ahead(val request: Request, fetch: (Request, PageSink,
   }
 
   private object Progress extends PageSink {
+    override def givesOut: Boolean = false
     override def arrived(index: Long, page: Page): Boolean = true
 
     override def fetched(index: Long, data: Array[Byte], length: Int): Boolean = {

@@ -13,6 +13,9 @@ import io.penstock.fs.cache.{Claim, ObjectIdentity, Page, PageCache}
 /** Takes the pages of a fetch; a page may come twice, and in any order. */
 private[read] trait PageSink {
 
+  /** Whether pages reach the reader of the stream, and not the cache alone. */
+  def givesOut: Boolean = true
+
   /**
    * Another one had fetched it; the page is closed after the call.
    *
@@ -34,6 +37,7 @@ private[read] object PageSink {
 
   /** For pages that are fetched for the cache alone. */
   object Cache extends PageSink {
+    override def givesOut: Boolean = false
     override def arrived(index: Long, page: Page): Boolean = true
     override def fetched(index: Long, data: Array[Byte], length: Int): Boolean = false
   }
@@ -73,12 +77,10 @@ final private[read] class Fetcher(
     var next = request.first
     while (next <= request.last) {
       if (stopped()) throw new InterruptedIOException("the stream was closed or unbuffered meanwhile")
-      next = ofPresentVersion {
-        identity.pages() match {
-          case null => fetch.unnamed(Request(next, request.last))
-          case of => fetch.claimed(of, Request(next, request.last))
-        }
-      }.getOrElse(next)
+      next = identity.pages() match {
+        case null => fetch.unnamed(Request(next, request.last))
+        case of => fetch.claimed(of, Request(next, request.last))
+      }
     }
   }
 
@@ -88,18 +90,13 @@ final private[read] class Fetcher(
    * @throws java.io.IOException
    *   what S3A's streams throw
    */
-  @tailrec def passage(request: Request): Passage = ofPresentVersion {
+  @tailrec def passage(request: Request): Passage = {
     identity.pages(): Unit
-    new Passage(layout, cache, identity, open(request, () => false).download, request, plan.readOver)
-  } match {
-    case Some(passage) => passage
-    case None => passage(request)
+    open(request, identity.expected, () => false) match {
+      case Some(opened) => new Passage(layout, cache, identity, opened.download, request, plan.readOver)
+      case None => passage(request)
+    }
   }
-
-  /** None if the object is another version than was believed, and may be: then the work is to be done again. */
-  private def ofPresentVersion[A](work: => A): Option[A] =
-    try Some(work)
-    catch { case e: RemoteFileChangedException => if (identity.changed()) None else throw e }
 
   /** One call of [[fetch]]. */
   final private class Fetch(demanded: Boolean, scanned: Boolean, sink: PageSink, stopped: () => Boolean) {
@@ -110,19 +107,24 @@ final private[read] class Fetcher(
     def claimed(of: ObjectIdentity, request: Request): Long =
       cache.claim(of, request.first, if (demanded) Fetcher.PatienceMs else 0) match {
         case Claim.Arrived(page) =>
-          if (deliver(request.first, page)) request.first + 1 else request.first
+          if (deliver(of, request.first, page)) request.first + 1 else request.first
         case Claim.Busy =>
-          if (demanded) transfer(open(Request(request.first, request.first), stopped), new Grants): Unit
-          request.first + 1
+          if (demanded)
+            open(Request(request.first, request.first), Some(of.etag), stopped).fold(request.first) { opened =>
+              transfer(opened, new Grants): Unit
+              request.first + 1
+            }
+          else request.first + 1
         case first: Claim.Granted =>
           val grants = new Grants
           grants.add(request.first, first)
-          var next = request.first + 1
           grants.releasedAfter {
-            next = grantedAtOnce(of, request, grants)
-            if (!transfer(open(grants.request, stopped), grants)) next = request.last + 1
+            val next = grantedAtOnce(of, request, grants)
+            // The claims are on pages of this version: no other may fill them.
+            open(grants.request, Some(of.etag), stopped).fold(request.first) { opened =>
+              if (transfer(opened, grants)) next else request.last + 1
+            }
           }
-          next
       }
 
     /** Claims what can be had without waiting, up to a gap that is not worth reading over. */
@@ -137,7 +139,7 @@ final private[read] class Fetcher(
           case granted: Claim.Granted =>
             granted.abandon()
             false
-          case Claim.Arrived(page) => deliver(next, page)
+          case Claim.Arrived(page) => deliver(of, next, page)
           case Claim.Busy => false
         }
         if (goesOn) next += 1
@@ -145,8 +147,8 @@ final private[read] class Fetcher(
       next
     }
 
-    private def deliver(index: Long, page: Page): Boolean =
-      try sink.arrived(index, page)
+    private def deliver(of: ObjectIdentity, index: Long, page: Page): Boolean =
+      try (!sink.givesOut || identity.givesOut(of)) && sink.arrived(index, page)
       finally page.close()
 
     /**
@@ -162,9 +164,8 @@ final private[read] class Fetcher(
         try {
           identity.lookAgain()
           if (identity.pages() == null) {
-            val opened = open(request, stopped)
-            transferring = Some(opened)
-            closedUnless(opened)(claimAll(request, grants))
+            transferring = open(request, identity.expected, stopped)
+            transferring.foreach(opened => closedUnless(opened)(claimAll(request, grants)))
           }
         } finally
           turn match {
@@ -218,6 +219,10 @@ final private[read] class Fetcher(
           } finally if (!taken) buffers.give(buffer)
           page += 1
         }
+      } catch {
+        case e: RemoteFileChangedException =>
+          identity.changed(identity.expected): Unit
+          throw e
       } finally download.close()
       goesOn
     }
@@ -225,11 +230,26 @@ final private[read] class Fetcher(
 
   final private class Transfer(val request: Request, val download: Download)
 
-  private def open(request: Request, stopped: () => Boolean): Transfer = {
+  /**
+   * Opens a response of the version with this entity tag, or of any.
+   *
+   * @return
+   *   none if the stream does not read that version any more, or not the one that came: then the work is to be done
+   *   again
+   */
+  private def open(request: Request, version: Option[String], stopped: () => Boolean): Option[Transfer] = {
     val from = layout.start(request.first)
-    val download = new Download(source, from, layout.end(request.last), identity.expected, stopped, tags, cache.fetched)
-    identity.settle(download.open())
-    new Transfer(request, download)
+    val download = new Download(source, from, layout.end(request.last), version, stopped, tags, cache.fetched)
+    val answered =
+      try Some(download.open())
+      catch { case e: RemoteFileChangedException => if (identity.changed(version)) None else throw e }
+    answered.flatMap { present =>
+      if (identity.settle(present)) Some(new Transfer(request, download))
+      else {
+        download.close()
+        None
+      }
+    }
   }
 }
 

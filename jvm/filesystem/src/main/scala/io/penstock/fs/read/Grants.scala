@@ -32,7 +32,7 @@ final private[read] class Grants {
     held.remove(page).exists(claim => !claim.fill(data, scanned))
 
   /** After `work`, which fills what it can, nothing is held any more. */
-  def releasedAfter(work: => Unit): Unit =
+  def releasedAfter[A](work: => A): A =
     try work
     finally {
       held.values.foreach(_.abandon())

@@ -2,6 +2,8 @@ package io.penstock.fs.read
 
 import java.util.concurrent.RejectedExecutionException
 
+import scala.annotation.tailrec
+
 import io.penstock.fs.cache.{Page, PageCache}
 
 /**
@@ -32,14 +34,15 @@ final private[read] class PageReader(
   def prepare(): Unit = identity.pages(): Unit
 
   /** The page, if a tier has it; null otherwise. */
-  def find(index: Long): Page = {
+  @tailrec def find(index: Long): Page = {
     val of = identity.pages()
     if (of == null) null
     else
       cache.find(of, index) match {
+        case Some(page) if identity.givesOut(of) => page
         case Some(page) =>
-          identity.givenOut()
-          page
+          page.close()
+          find(index)
         case None => null
       }
   }

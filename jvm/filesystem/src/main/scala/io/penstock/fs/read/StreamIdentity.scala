@@ -64,14 +64,22 @@ final private[read] class StreamIdentity(
   /** Whether the first response will tell. */
   def unknown: Boolean = state == Unknown
 
-  /** A page of the believed version is about to be given out: from here on no other will do. */
-  def givenOut(): Unit = state match {
-    case Believed(_) =>
+  /**
+   * Settle on this version, of which a page is about to be given out, so that no other will do.
+   *
+   * @return
+   *   false if another thread has turned to another version meanwhile: then the page must not be given out
+   */
+  def givesOut(of: ObjectIdentity): Boolean = state match {
+    case Settled(etag, _) => etag.contains(of.etag)
+    case _ =>
       synchronized(state match {
-        case Believed(identity) => state = Settled(Some(identity.etag), Some(identity))
-        case _ => ()
+        case Settled(etag, _) => etag.contains(of.etag)
+        case Believed(identity) if identity.etag == of.etag =>
+          state = Settled(Some(identity.etag), Some(identity))
+          true
+        case _ => false
       })
-    case _ => ()
   }
 
   /** Another thread or process may have learnt it meanwhile. */
@@ -79,15 +87,22 @@ final private[read] class StreamIdentity(
     if (state == Unknown && !strict) state = initial
   }
 
-  /** The store answered an open question with this version. */
-  def settle(version: Version): Unit = synchronized {
+  /**
+   * Settle on this version, which the store has answered with, unless another is settled.
+   *
+   * @return
+   *   whether the stream reads this version: the bytes of any other must not be given out, nor kept as this one's
+   */
+  def settle(version: Version): Boolean = synchronized {
     state match {
-      case Settled(_, _) => ()
+      // A store without entity tags cannot be asked for a version.
+      case Settled(etag, _) => etag.isEmpty || etag == version.etag
       case _ =>
         val sameLength = version.length == status.length
         state = Settled(version.etag, version.etag.filter(_ => sameLength).map(named))
         if (sameLength) version.etag.foreach(remember(version, _))
         else Counters.ObjectsChanged.increment()
+        true
     }
   }
 
@@ -96,19 +111,23 @@ final private[read] class StreamIdentity(
     if (status.modified > 0 && version.modified == status.modified) known.put(status, etag, version.answered, now)
 
   /**
-   * The store refused the version that was expected.
+   * The store refused the version with this entity tag.
    *
    * @return
-   *   whether nothing of it has been given out, so that the present version can take its place
+   *   whether nothing of it has been given out, so that the present version, or the one that another thread has settled
+   *   on, can take its place
    */
-  def changed(): Boolean = synchronized {
+  def changed(refused: Option[String]): Boolean = synchronized {
     Counters.ObjectsChanged.increment()
     known.forget(status)
     state match {
-      case Believed(_) => state = Unknown
-      case _ => ()
+      case Believed(identity) =>
+        if (refused.contains(identity.etag)) state = Unknown
+        true
+      case Settled(etag, _) => etag != refused
+      case Unknown => true
+      case Unconfirmed(_) => false
     }
-    state == Unknown
   }
 
   private def confirm(): Unit = synchronized {
@@ -120,7 +139,7 @@ final private[read] class StreamIdentity(
           try response.version
           finally response.close()
         }
-        settle(version)
+        settle(version): Unit
       case _ => ()
     }
   }

@@ -2,6 +2,9 @@ package io.penstock.fs.read
 
 import java.nio.ByteBuffer
 
+import scala.collection.mutable
+
+import org.apache.hadoop.fs.s3a.RemoteFileChangedException
 import org.scalatest.funsuite.AnyFunSuite
 
 import io.penstock.fs.cache._
@@ -22,6 +25,32 @@ class FetcherTest extends AnyFunSuite {
     )
     assert(failure.getMessage == Failing.Why)
     assert(source.opened == 1 && source.closed == 1)
+  }
+
+  test("claims on pages of a version are filled by no other, which another thread of the stream has turned to") {
+    val world = new Overwritten(claim = (cache, of, index) => cache.granted(of, index))
+    world.fetch()
+    assert(world.filled == Seq("new" -> 0, "new" -> 1, "new" -> 2))
+    assert(world.givenOut == Seq("from the store", "from the store", "from the store"))
+  }
+
+  test("a page of the version that was believed is not given out once another thread has turned to the present one") {
+    val world = new Overwritten(claim =
+      (cache, of, index) => if (of.etag == "old") Claim.Arrived(cache.page) else cache.granted(of, index)
+    )
+    world.fetch()
+    assert(world.givenOut == Seq("from the store", "from the store", "from the store"))
+    assert(world.filled.map(_._1).distinct == Seq("new"))
+  }
+
+  test("a response of another version than the stream has settled on is dropped") {
+    val identity = believing("old", new OneObject(PageSize))
+    val old = ObjectIdentity("lake", "a", 3 * PageSize, "old")
+    assert(identity.changed(Some("old")) && identity.settle(version("new")))
+    assert(!identity.settle(version("old")) && !identity.givesOut(old))
+    assert(identity.givesOut(old.copy(etag = "new")) && identity.settle(version("new")))
+    assert(identity.changed(Some("old")), "a request for the old one may be sent again for the new one")
+    assert(!identity.changed(Some("new")), "the new one has been given out")
   }
 }
 
@@ -45,20 +74,102 @@ private object FetcherTest {
     override def broke(): Unit = ()
   }
 
-  /** A cache that fails once the version is known. */
-  private object Failing extends PageCache {
-    val Why = "the page table is gone"
+  private def version(etag: String): Version = Version(Some(etag), 3 * PageSize, modified = 1000, answered = 2000)
+
+  private def believing(etag: String, source: ObjectSource): StreamIdentity = {
+    val status = ObjectStatus("http://gateway", "lake", "a", 3 * PageSize, 1000)
+    val known = new KnownObjects {
+      private var believed = true
+      override def get(status: ObjectStatus): Option[KnownObject] =
+        Option.when(believed)(KnownObject(etag, racy = false, confirmed = System.currentTimeMillis))
+      override def put(status: ObjectStatus, etag: String, seen: Long, now: Long): Unit = ()
+      override def forget(status: ObjectStatus): Unit = believed = false
+    }
+    new StreamIdentity(status, known, strict = false, None, source, maxStaleness = 60000)
+  }
+
+  /**
+   * An object whose old version a stream believes in, while another thread of the stream finds that it has been
+   * overwritten: when the first claim is asked for.
+   */
+  private class Overwritten(claim: (Claims, ObjectIdentity, Long) => Claim) {
+    val filled = mutable.ArrayBuffer.empty[(String, Int)]
+    val givenOut = mutable.ArrayBuffer.empty[String]
+
+    private val source = new OneObject(3 * PageSize) {
+      override def get(from: Long, until: Long, etag: Option[String]): RangeResponse = {
+        if (!etag.forall(_ == "new")) throw new RemoteFileChangedException("a", "open", "it is another version now")
+        new RangeResponse {
+          override val version: Version = FetcherTest.version("new")
+          override def read(into: Array[Byte], offset: Int, count: Int): Int = count
+          override def close(): Unit = ()
+        }
+      }
+    }
+    private val identity = believing("old", source)
+    private val cache: Claims = new Claims((of, index) => filled += of.etag -> index.toInt) {
+      private var asked = false
+      override def claim(of: ObjectIdentity, index: Long, patienceMs: Long): Claim = {
+        if (!asked) {
+          asked = true
+          assert(identity.changed(Some("old")) && identity.settle(FetcherTest.version("new")))
+        }
+        Overwritten.this.claim(this, of, index)
+      }
+    }
+
+    def fetch(): Unit = {
+      val plan = ReadPlan(Layout(3 * PageSize, PageSize), longestRequest = 8 * PageSize, shortestSeek = 0, readOver = 0)
+      val sink = new PageSink {
+        override def arrived(index: Long, page: Page): Boolean = {
+          givenOut += "from the cache"
+          true
+        }
+        override def fetched(index: Long, data: Array[Byte], length: Int): Boolean = {
+          givenOut += "from the store"
+          false
+        }
+      }
+      new Fetcher(source, cache, plan, identity, TagCheck.Unneeded)
+        .fetch(Request(0, 2), demanded = true, scanned = false, sink, stopped = () => false)
+    }
+  }
+
+  /** A cache without pages, whose claims say what they are filled with. */
+  private class Claims(filled: (ObjectIdentity, Long) => Unit) extends PageCache {
+
+    def granted(of: ObjectIdentity, index: Long): Claim = new Claim.Granted {
+      override def fill(data: ByteBuffer, scanned: Boolean): Boolean = {
+        filled(of, index)
+        true
+      }
+      override def abandon(): Unit = ()
+    }
+
+    def page: Page = new Page {
+      override def length: Int = PageSize
+      override def read(position: Int, into: Array[Byte], offset: Int, length: Int): Boolean = true
+      override def read(position: Int, into: ByteBuffer): Boolean = true
+      override def close(): Unit = ()
+    }
 
     override def pageSize: Int = PageSize
     override def keeps: Boolean = true
     override def roomForScan: Long = 0
     override def find(of: ObjectIdentity, index: Long): Option[Page] = None
     override def has(of: ObjectIdentity, index: Long): Boolean = false
-    override def claim(of: ObjectIdentity, index: Long, patienceMs: Long): Claim =
-      if (of.etag == "tag") throw new IllegalStateException(Why) else Claim.Busy
+    override def claim(of: ObjectIdentity, index: Long, patienceMs: Long): Claim = granted(of, index)
     override def fetched(bytes: Long, nanos: Long): Unit = ()
     override def keep(of: ObjectIdentity, index: Long, data: ByteBuffer): Unit = ()
     override def rename(from: ObjectIdentity, fromIndex: Long, to: ObjectIdentity, toIndex: Long): Unit = ()
     override def forget(of: ObjectIdentity): Unit = ()
+  }
+
+  /** A cache that fails once the version is known. */
+  private object Failing extends Claims((_, _) => ()) {
+    val Why = "the page table is gone"
+
+    override def claim(of: ObjectIdentity, index: Long, patienceMs: Long): Claim =
+      if (of.etag == "tag") throw new IllegalStateException(Why) else Claim.Busy
   }
 }
