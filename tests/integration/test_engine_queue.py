@@ -64,6 +64,8 @@ def dispatched_by(*engines: FakeEngine) -> Iterator[None]:
         stop.set()
         for thread in threads:
             thread.join()
+        for engine in engines:
+            engine.supervisors.end()
 
 
 def ended(engine: FakeEngine, application: Application) -> Application:

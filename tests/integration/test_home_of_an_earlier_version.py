@@ -84,3 +84,4 @@ def test_what_waited_there_is_run(home: Home) -> None:
     finally:
         stop.set()
         dispatcher.join()
+        engine.supervisors.end()

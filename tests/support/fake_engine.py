@@ -107,9 +107,20 @@ class Threads(DetachedSupervisors):
     def __init__(self, engine: Engine) -> None:
         super().__init__(engine.home)
         self._engine = engine
+        self._started: list[tuple[str, threading.Thread]] = []
 
     def start(self, application_id: str) -> None:
-        threading.Thread(target=self._look_after, args=[application_id], daemon=True).start()
+        thread = threading.Thread(target=self._look_after, args=[application_id], daemon=True)
+        self._started.append((application_id, thread))
+        thread.start()
+
+    def end(self) -> None:
+        """End every application that is supervised here, so that no thread outlives the database of its test."""
+        for application_id, thread in self._started:
+            if thread.is_alive():
+                self._engine.request_stop(application_id)
+            thread.join(30)
+            assert not thread.is_alive(), f"the supervisor of {application_id} has not ended"
 
     def keep_ready(self) -> None:
         pass
@@ -122,7 +133,7 @@ class Threads(DetachedSupervisors):
 class FakeEngine(Engine):
     def __init__(self, home: Home, backend: ClusterBackend | None = None) -> None:
         super().__init__(home, backend or FakeBackend(home))
-        self.supervisors = Threads(self)
+        self.supervisors: Threads = Threads(self)
 
     def supervisor(self, application_id: str, *, cores_per_core: float = 2.0) -> Supervisor:
         def prepare(application: Application) -> Launch:
