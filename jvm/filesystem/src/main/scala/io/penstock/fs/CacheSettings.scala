@@ -20,8 +20,11 @@ object CacheSettings {
   val DiskDirectory: String = Prefix + "disk.dir"
   val DiskSize: String = Prefix + "disk.size"
 
-  /** Whether pages that nobody asked for by themselves go to disk only where that is faster than the store. */
-  val DiskGivesWay: String = Prefix + "disk.gives.way"
+  /**
+   * What is kept of what is read: `measured` (what pays, by what the store and the tiers have been seen to cost),
+   * `again` (what is read for the second time) or `always`.
+   */
+  val Admission: String = Prefix + "admission"
 
   /** Every open asks the store which version of the object is current, so that there is no window at all. */
   val Strict: String = Prefix + "strict"

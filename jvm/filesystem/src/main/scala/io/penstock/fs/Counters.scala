@@ -72,6 +72,9 @@ object Counters {
   val PagesEvicted: Counter = counter("pages_evicted")
   val PagesDamaged: Counter = counter("pages_damaged")
 
+  /** Pages of which bytes went to a reader alone, since keeping them would not have paid. */
+  val PagesNotKept: Counter = counter("pages_not_kept")
+
   /** Misses that waited for another thread or process that was fetching the same page. */
   val FillWaits: Counter = counter("fill_waits")
 

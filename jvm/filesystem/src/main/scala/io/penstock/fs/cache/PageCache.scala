@@ -38,6 +38,23 @@ trait PageCache {
   /** Bytes came from the store in so long, waiting included: a tier that is no faster gives way to it. */
   def fetched(bytes: Long, nanos: Long): Unit
 
+  /** The store took so long to begin an answer. */
+  def answered(nanos: Long): Unit
+
+  /**
+   * Whether a reader who asks for `wanted` bytes, which lie on the pages from `first` to `last` and are in no tier,
+   * should have those pages fetched whole and kept. Changes nothing.
+   *
+   * @param of
+   *   a name of the object that is known before its version is
+   * @param request
+   *   bytes of the request that would bring the wanted ones to who keeps nothing
+   */
+  def admits(of: ObjectIdentity, first: Long, last: Long, wanted: Long, request: Long): Boolean
+
+  /** A page was read from the store, in part or whole, and not kept. */
+  def passed(of: ObjectIdentity, index: Long): Unit
+
   /**
    * Keeps a page that nobody claimed, such as one a writer leaves behind; nothing happens if it is there already, being
    * fetched, or no tier takes it. `data` (position to limit: the whole page) is copied before the call returns and its

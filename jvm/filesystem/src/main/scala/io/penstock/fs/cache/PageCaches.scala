@@ -22,7 +22,7 @@ object PageCaches {
   private val SweepSeconds = 2L
   private val TidySeconds = 60L
 
-  private val caches = new ConcurrentHashMap[Vector[TierSettings], TieredPageCache]
+  private val caches = new ConcurrentHashMap[(Vector[TierSettings], AdmissionPolicy), TieredPageCache]
   private val problems = ConcurrentHashMap.newKeySet[String]
 
   private lazy val housekeeper = Executors.newSingleThreadScheduledExecutor { work =>
@@ -40,10 +40,10 @@ object PageCaches {
     if (!CacheSettings.enabled(conf)) None
     else
       try
-        TierSettings.from(conf) match {
-          case Right(tiers) if tiers.isEmpty => None
-          case Right(tiers) =>
-            Some(new ScopedPageCache(caches.computeIfAbsent(tiers, start), ScopedPageCache.scopeOf(conf)))
+        TierSettings.from(conf).flatMap(tiers => AdmissionPolicy.from(conf).map(tiers -> _)) match {
+          case Right((tiers, _)) if tiers.isEmpty => None
+          case Right(settings) =>
+            Some(new ScopedPageCache(caches.computeIfAbsent(settings, start), ScopedPageCache.scopeOf(conf)))
           case Left(problem) => refuse(problem)
         }
       catch { case NonFatal(failure) => refuse(failure.toString) }
@@ -67,8 +67,9 @@ object PageCaches {
     None
   }
 
-  private def start(settings: Vector[TierSettings]): TieredPageCache = {
-    val cache = create(settings)
+  private def start(settings: (Vector[TierSettings], AdmissionPolicy)): TieredPageCache = {
+    val (tiers, admission) = settings
+    val cache = create(tiers, admission = admission)
     housekeeper.scheduleWithFixedDelay(() => cache.sweep(), SweepSeconds, SweepSeconds, TimeUnit.SECONDS)
     housekeeper.scheduleWithFixedDelay(() => cache.tidy(), 0, TidySeconds, TimeUnit.SECONDS)
     cache
@@ -77,14 +78,14 @@ object PageCaches {
   private[cache] def create(
       settings: Vector[TierSettings],
       clock: () => Int = seconds,
-      restMs: Long = Tier.RestMs
+      restMs: Long = Tier.RestMs,
+      admission: AdmissionPolicy = AdmissionPolicy.Always
   ): TieredPageCache = {
-    val fetching = new Pace
+    val fetching = new StoreCosts
     val tiers = settings.foldRight(Vector.empty[Tier]) { (each, below) =>
-      val costs = Option.when(each.givesWay)(new TierCosts(fetching))
-      new Tier(each, below.headOption, costs, clock, restMs) +: below
+      new Tier(each, below.headOption, Some(new TierCosts(fetching.whole)), clock, restMs) +: below
     }
-    new TieredPageCache(settings.head.pageSize, tiers, fetching, MappedPages)
+    new TieredPageCache(settings.head.pageSize, tiers, fetching, admission, MappedPages)
   }
 
   /** The wall clock, the only one that all processes share. */

@@ -28,6 +28,10 @@ private[cache] final class ScopedPageCache(pages: PageCache, scope: String) exte
   override def has(of: ObjectIdentity, index: Long): Boolean = pages.has(in(of), index)
   override def claim(of: ObjectIdentity, index: Long, patienceMs: Long): Claim = pages.claim(in(of), index, patienceMs)
   override def fetched(bytes: Long, nanos: Long): Unit = pages.fetched(bytes, nanos)
+  override def answered(nanos: Long): Unit = pages.answered(nanos)
+  override def admits(of: ObjectIdentity, first: Long, last: Long, wanted: Long, request: Long): Boolean =
+    pages.admits(in(of), first, last, wanted, request)
+  override def passed(of: ObjectIdentity, index: Long): Unit = pages.passed(in(of), index)
   override def keep(of: ObjectIdentity, index: Long, data: ByteBuffer): Unit = pages.keep(in(of), index, data)
   override def rename(from: ObjectIdentity, fromIndex: Long, to: ObjectIdentity, toIndex: Long): Unit =
     pages.rename(in(from), fromIndex, in(to), toIndex)

@@ -33,6 +33,7 @@ private[cache] final class Tier(
 
   private final class Opened(val directory: TierDirectory, val table: PageTable) {
     val room = new Room(directory, table, next)
+    lazy val touches = new Touches(directory.touches, clock)
   }
 
   @volatile private var opened: Opened = _
@@ -99,9 +100,22 @@ private[cache] final class Tier(
     }
 
   /** Bytes of a scan that would be kept now, as far as can be told without making room. */
-  def roomForScan: Long = if (costs.forall(_.pays)) attempt(0L)(_.table.roomFor(EvictionPolicy.Scanned)) else 0
+  def roomForScan: Long = if (givingWay.forall(_.pays)) attempt(0L)(_.table.roomFor(EvictionPolicy.Scanned)) else 0
 
-  private def takesNext: Boolean = costs.forall { costs =>
+  /** How often the page was read without being kept. */
+  def touches(of: ObjectIdentity, index: Long): Int =
+    attempt(0)(_.touches.of(entryOf(of, index), (index % Touches.PagesOfEntry).toInt))
+
+  /** The page was read without being kept. */
+  def touched(of: ObjectIdentity, index: Long): Unit =
+    attempt(())(_.touches.add(entryOf(of, index), (index % Touches.PagesOfEntry).toInt))
+
+  private def entryOf(of: ObjectIdentity, index: Long): PageKey =
+    of.page(index / Touches.PagesOfEntry, settings.pageSize)
+
+  private val givingWay: Option[TierCosts] = costs.filter(_ => settings.givesWay)
+
+  private def takesNext: Boolean = givingWay.forall { costs =>
     if (!costs.pays && toldOfCosts.compareAndSet(false, true))
       log.info(
         s"The page cache's ${settings.name} tier in ${settings.directory} costs more than it saves, the store is as " +

@@ -32,6 +32,40 @@ private[cache] object Pace {
   private val Memory = 64.0 * 1024 * 1024
 }
 
+/** What the store costs, as far as this process has seen. Thread-safe. */
+private[cache] final class StoreCosts {
+
+  /** Of bytes, waiting for their responses included. */
+  val whole = new Pace
+
+  private val answers = new Pace
+  private val bodies = new Pace
+
+  /** An answer began after so long. */
+  def answered(nanos: Long): Unit = {
+    answers.note(Answer, nanos)
+    unread.set(unread.get + nanos)
+  }
+
+  /** Bytes of a body came in so long. */
+  def fetched(bytes: Long, nanos: Long): Unit = {
+    bodies.note(bytes, nanos)
+    whole.note(bytes, nanos + unread.getAndSet(0))
+  }
+
+  /** Nanoseconds until an answer begins. */
+  def request: Option[Double] = answers.nanosPerByte.map(_ * Answer)
+
+  /** Nanoseconds for each byte of a body. */
+  def transfer: Option[Double] = bodies.nanosPerByte
+
+  /** Nanoseconds of answers of which no byte has been counted. */
+  private val unread = new AtomicLong
+
+  /** An answer weighs as much as these bytes, so that the last hundred or so count. */
+  private val Answer = 512L * 1024
+}
+
 /**
  * What a page costs in a tier and from the store, as far as this process has seen. A disk may be slower than a store
  * that is near: then pages that nobody has asked the tier for by themselves, those of scans and those that memory gives
@@ -57,6 +91,10 @@ private[cache] final class TierCosts(fetching: Pace) {
 
   /** Whether to write the next page: if it [[pays]], and now and then if not, to see whether it does again. */
   def takesNext(): Boolean = pays || refused.incrementAndGet() % TriesOneOf == 0
+
+  /** Nanoseconds for each byte written, and read. */
+  def writing: Option[Double] = written.nanosPerByte
+  def reading: Option[Double] = read.nanosPerByte
 
   override def toString: String = s"a byte takes $fetching to fetch, $written to write and $read to read"
 }

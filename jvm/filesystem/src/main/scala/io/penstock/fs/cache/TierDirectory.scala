@@ -15,6 +15,7 @@ import org.slf4j.LoggerFactory
  * {{{
  * lock                  claims, and who may make a new generation
  * v1/table              the page table
+ * v1/touches            how often pages were read that are not kept
  * v1/pages/ab/ab…       one file per page, named by its key
  * v1/filling/           pages being written
  * v1-discarded-…        a generation whose table could not be read, until it has been removed
@@ -32,6 +33,21 @@ private[cache] final class TierDirectory private (
   private val generation = directory.resolve(Generation)
   private val pages = generation.resolve("pages")
   private val filling = generation.resolve("filling")
+
+  /** Made when it is first asked for; two processes that make it at once have one each, of which one is lost. */
+  lazy val touches: SharedWords = {
+    val path = generation.resolve("touches")
+    if (!Files.exists(path)) {
+      val temporary = filling.resolve(s"touches-$process-${serial.incrementAndGet()}")
+      val channel = PrivateFiles.create(temporary)
+      try channel.write(ByteBuffer.allocate(1), Touches.Size - 1L): Unit
+      finally channel.close()
+      Files.move(temporary, path, StandardCopyOption.ATOMIC_MOVE): Unit
+    }
+    val channel = FileChannel.open(path, StandardOpenOption.READ, StandardOpenOption.WRITE)
+    try map(channel, Touches.Size)
+    finally channel.close()
+  }
 
   def pathOf(key: PageKey): Path = {
     val name = nameOf(key)

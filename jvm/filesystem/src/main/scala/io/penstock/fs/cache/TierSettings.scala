@@ -74,8 +74,11 @@ private[cache] object TierSettings {
   def from(conf: Configuration): Either[String, Vector[TierSettings]] =
     for {
       pageSize <- pageSizeIn(conf)
-      memory <- tier(conf, TierKind.Memory, CacheSettings.MemoryDirectory, CacheSettings.MemorySize, pageSize)
-      disk <- tier(conf, TierKind.Disk, CacheSettings.DiskDirectory, CacheSettings.DiskSize, pageSize)
+      admission <- AdmissionPolicy.from(conf)
+      // No store is nearer than memory.
+      memory <- tier(conf, TierKind.Memory, CacheSettings.MemoryDirectory, CacheSettings.MemorySize, pageSize, false)
+      givesWay = admission != AdmissionPolicy.Always
+      disk <- tier(conf, TierKind.Disk, CacheSettings.DiskDirectory, CacheSettings.DiskSize, pageSize, givesWay)
     } yield (memory ++ disk).toVector
 
   private def pageSizeIn(conf: Configuration): Either[String, Int] = {
@@ -91,14 +94,13 @@ private[cache] object TierSettings {
       kind: TierKind,
       directory: String,
       size: String,
-      pageSize: Int
+      pageSize: Int,
+      givesWay: Boolean
   ): Either[String, Option[TierSettings]] =
     TierSize.parse(conf.getTrimmed(size, DefaultSize)).left.map(problem => s"$size: $problem").map {
       case TierSize.Bytes(0) | TierSize.Percent(0) => None
       case budget =>
         Option(conf.getTrimmed(directory)).filter(_.nonEmpty).map(Paths.get(_)).orElse(default(kind)).map { path =>
-          // No store is nearer than memory.
-          val givesWay = kind == TierKind.Disk && conf.getBoolean(CacheSettings.DiskGivesWay, true)
           TierSettings(kind, path.toAbsolutePath.normalize, budget, pageSize, givesWay)
         }
     }

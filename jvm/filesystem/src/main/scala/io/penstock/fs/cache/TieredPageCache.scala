@@ -8,11 +8,18 @@ import io.penstock.fs.Counters
  * The page cache over its tiers: looks a page up in what is mapped already, then in each tier's table; keeps it in the
  * first tier that takes it.
  *
- * @param fetching
- *   what the tiers are told of the store
+ * @param store
+ *   what this process has seen of it
+ * @param admission
+ *   what it takes of what is read
  */
-private[cache] final class TieredPageCache(val pageSize: Int, tiers: Vector[Tier], fetching: Pace, mappedPages: Int)
-    extends PageCache {
+private[cache] final class TieredPageCache(
+    val pageSize: Int,
+    tiers: Vector[Tier],
+    store: StoreCosts,
+    admission: AdmissionPolicy,
+    mappedPages: Int
+) extends PageCache {
 
   private val mappings = new Mappings(mappedPages)
 
@@ -41,7 +48,33 @@ private[cache] final class TieredPageCache(val pageSize: Int, tiers: Vector[Tier
   override def claim(of: ObjectIdentity, index: Long, patienceMs: Long): Claim =
     claims.claim(PageLabel(of, index, pageSize), patienceMs)
 
-  override def fetched(bytes: Long, nanos: Long): Unit = fetching.note(bytes, nanos)
+  override def fetched(bytes: Long, nanos: Long): Unit = store.fetched(bytes, nanos)
+
+  override def answered(nanos: Long): Unit = store.answered(nanos)
+
+  override def admits(of: ObjectIdentity, first: Long, last: Long, wanted: Long, request: Long): Boolean =
+    admission == AdmissionPolicy.Always || tiers.find(_.keeps).exists { tier =>
+      val again = (first to last).iterator.map(index => AdmissionPolicy.readsAgain(tier.touches(of, index))).sum
+      val kept = math.min(of.length, (last + 1) * pageSize) - first * pageSize
+      val read = AdmissionPolicy.Read(wanted, kept, request.max(wanted))
+      admission.admits(again / (last - first + 1), read, costsIn(tier))
+    }
+
+  private def costsIn(tier: Tier): AdmissionPolicy.Costs = {
+    val unmeasured = AdmissionPolicy.Costs.Unmeasured
+    AdmissionPolicy.Costs(
+      store.request.getOrElse(unmeasured.request),
+      store.transfer.getOrElse(unmeasured.transfer),
+      tier.costs.flatMap(_.writing).getOrElse(unmeasured.writing),
+      tier.costs.flatMap(_.reading).getOrElse(unmeasured.reading)
+    )
+  }
+
+  override def passed(of: ObjectIdentity, index: Long): Unit =
+    if (admission != AdmissionPolicy.Always) {
+      Counters.PagesNotKept.increment()
+      tiers.find(_.keeps).foreach(_.touched(of, index))
+    }
 
   override def keep(of: ObjectIdentity, index: Long, data: ByteBuffer): Unit = {
     val label = PageLabel(of, index, pageSize)

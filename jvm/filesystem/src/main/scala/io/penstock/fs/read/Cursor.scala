@@ -12,7 +12,7 @@ import io.penstock.fs.cache.Page
  * nothing else. Not thread-safe.
  *
  * Where no tier keeps that page it holds the page's bytes itself: one page of memory, until it is turned or released.
- * Who reads on where there is no room takes page after page from one response, the [[Passage]].
+ * What is not to be kept, or finds no room, is read from one long response, the [[ReadThroughStream]].
  *
  * @param firstRead
  *   whether nothing has been read of the stream yet
@@ -23,6 +23,8 @@ final private[read] class Cursor(
     private var firstRead: Boolean,
     private var readAhead: ReadAhead
 ) {
+
+  import ReadThroughStream._
 
   private val layout = reader.layout
 
@@ -36,7 +38,10 @@ final private[read] class Cursor(
   /** How the read that is under way comes to its next page. */
   private var step: ReadAhead.Step = ReadAhead.Jump
   private var aheads = Seq.empty[Ahead]
-  private var passage: Passage = _
+  private var passage: ReadThroughStream = _
+
+  /** Whether what is read through is to be kept where there is room for it. */
+  private var keepsScan = true
 
   def at: Long = position
 
@@ -115,7 +120,7 @@ final private[read] class Cursor(
   private def turn(into: ByteBuffer): Int = {
     unpin()
     val index = layout.pageOf(position)
-    val passesOn = passage != null && passage.reaches(index)
+    val passesOn = passage != null && passage.reaches(position)
     if (!passesOn) endPassage()
     if (passesOn && step == ReadAhead.Jump) step = ReadAhead.ReadOn
     if (step == ReadAhead.Jump) callOff(except = index)
@@ -126,36 +131,70 @@ final private[read] class Cursor(
     )
     val isFooter = firstRead && span.last == layout.pages - 1 && index > 0
     firstRead = false
-    val requests = if (found != null) Vector.empty else reader.missing(span)
+    val requests = if (found != null || passesOn) Vector.empty else reader.missing(span)
     val request = requests.find(_.contains(index)).getOrElse(Request(index, index))
-    aheads ++= reader.ahead(requests.filter(_ != request), aheads.size)
+    val admitted = found == null && !passesOn &&
+      (own.nonEmpty || isFooter || requests.isEmpty || admits(span, into.remaining.toLong))
+    if (admitted) aheads ++= reader.ahead(requests.filter(_ != request), aheads.size)
     goOn(span.last, if (isFooter) ReadAhead.Jump else step)
     step = ReadAhead.SameRead
     if (found != null) {
       pin(index, found)
       0
-    } else if (own.isEmpty && scans && readAhead.passes) pass(index)
-    else fetch(request, into)
+    } else if (passesOn || (own.isEmpty && scans && readAhead.passes)) pass(index, into)
+    else if (admitted) fetch(request, into)
+    else passAlone(index, into)
   }
 
-  /** Whether the object is read through; a small one comes whole to anybody. */
-  private def scans: Boolean = readAhead.scans && layout.pages > ReadPlan.SmallObjectPages
+  /** Whether the pages of a read from the position are to be kept, unless the object is read through. */
+  private def admits(span: Request, remaining: Long): Boolean = {
+    val wanted = if (isSmall && readAhead.expectsMore) layout.length else math.min(remaining, layout.length - position)
+    // Who reads a part of a small object, here and there, comes back for the rest.
+    (isSmall && wanted < layout.length) || reader.admits(span, wanted, wanted)
+  }
 
-  /** Takes the page from the response on its way, or from a new one for all that follows. */
-  private def pass(index: Long): Int = {
-    if (passage == null) {
-      val (next, wanted) = readAhead.passage(index)
-      readAhead = next
-      try passage = reader.passage(wanted)
-      catch { case _: RangeNotSatisfiableEOFException => return -1 }
-    }
+  private def isSmall: Boolean = layout.pages <= ReadPlan.SmallObjectPages
+
+  /** Whether the object is read through; a small one comes whole to anybody. */
+  private def scans: Boolean = readAhead.scans && !isSmall
+
+  /** Reads from the response on its way, or from a new one for all that follows. */
+  private def pass(index: Long, into: ByteBuffer): Int =
+    try {
+      if (passage == null) {
+        val (next, wanted) = readAhead.passage(index)
+        readAhead = next
+        passage = reader.passage(wanted, position, if (keepsScan) Kept else Straight)
+      }
+      passOn(index, into)
+    } catch { case _: RangeNotSatisfiableEOFException => -1 }
+
+  private def take(index: Long): Int =
     passage.take(index) match {
       case null => -1
       case taken =>
         pin(index, taken)
         if (position < pageEnd) 0 else -1
     }
-  }
+
+  /** Reads what is wanted and hardly more by a request of its own, of which nothing is kept. */
+  private def passAlone(index: Long, into: ByteBuffer): Int =
+    try {
+      val wanted = math.max(into.remaining.toLong, readAhead.readsOver(reader.plan.shortestSeek))
+      passage =
+        // A page that comes whole can be compared with the object's tag before any of it is given out.
+        if (layout.pages == 1) reader.readThrough(0, layout.length, Held)
+        else reader.readThrough(position, if (isSmall) layout.length else layout.length.min(position + wanted), Straight)
+      passOn(index, into)
+    } catch { case _: RangeNotSatisfiableEOFException => -1 }
+
+  private def passOn(index: Long, into: ByteBuffer): Int =
+    if (passage.use != Straight) take(index)
+    else {
+      val n = passage.read(position, into)
+      position += n
+      if (n > 0) n else -1
+    }
 
   private def endPassage(): Unit =
     if (passage != null) {
@@ -178,7 +217,9 @@ final private[read] class Cursor(
     readAhead = next
     for (span <- more) {
       val requests = reader.missingInScan(span)
-      if (reader.hasRoom(aheads.map(_.request) ++ requests)) aheads ++= reader.ahead(requests, aheads.size)
+      keepsScan = reader.admitsScan(requests)
+      if (keepsScan && reader.hasRoom(aheads.map(_.request) ++ requests))
+        aheads ++= reader.ahead(requests, aheads.size)
       else if (requests.nonEmpty) readAhead = readAhead.pointless
     }
   }

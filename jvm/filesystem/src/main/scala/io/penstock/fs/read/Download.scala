@@ -5,16 +5,17 @@ import java.util
 
 import scala.util.control.NonFatal
 
+import io.penstock.fs.cache.PageCache
+
 /**
  * The bytes of one range, front to back. A response that breaks off in the middle is asked for again from there, as
  * often as the source's retries allow without a page's progress; it is never a mixture of two versions. A small object
  * that comes whole is compared with its entity tag, by `tags`.
  *
- * @param took
- *   is told how many bytes came and for how many nanoseconds they were waited for
- *
  * @param stopped
  *   asked between two reads: whether nobody wants the bytes any more
+ * @param cache
+ *   is told how long the store took for what
  */
 final private[read] class Download(
     source: ObjectSource,
@@ -23,7 +24,7 @@ final private[read] class Download(
     expected: Option[String],
     stopped: () => Boolean,
     tags: TagCheck,
-    took: (Long, Long) => Unit
+    cache: PageCache
 ) extends Closeable {
 
   import Download._
@@ -33,15 +34,12 @@ final private[read] class Download(
   private var response: RangeResponse = _
   private var end = until
   private var whole = Long.MaxValue
-  private var waited = 0L
 
   /** Sends the request, unless it is on its way already, and waits for the head of its response. */
-  def open(): Version = timed(source.retrying("open")(attempt()))
-
-  private def timed[A](wait: => A): A = {
+  def open(): Version = {
     val began = System.nanoTime
-    try wait
-    finally waited += System.nanoTime - began
+    try source.retrying("open")(attempt())
+    finally cache.answered(System.nanoTime - began)
   }
 
   private def attempt(): Version = {
@@ -64,9 +62,9 @@ final private[read] class Download(
    */
   def read(into: Array[Byte], offset: Int, length: Int): Int = {
     val start = position
-    val filled = timed(fill(start, into, offset, length))
-    took(filled.toLong, waited)
-    waited = 0
+    val began = System.nanoTime
+    val filled = fill(start, into, offset, length)
+    cache.fetched(filled.toLong, System.nanoTime - began)
     if (start == 0 && filled == whole && !tags.agrees(etag, into, offset, filled)) askAgain(into, offset, filled)
     filled
   }

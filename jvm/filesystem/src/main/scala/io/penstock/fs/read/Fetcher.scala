@@ -84,19 +84,28 @@ final private[read] class Fetcher(
     }
   }
 
+  /** Opens a response from which the reader takes the bytes himself; as [[response]]. */
+  def readThrough(from: Long, until: Long, use: ReadThroughStream.Use): ReadThroughStream = {
+    val opened = response(from, until, () => false)
+    new ReadThroughStream(layout, cache, identity, opened, from, until, plan.readOver, use)
+  }
+
   /**
-   * Opens a response for all of `request`, which the reader takes page by page, keeping what there is room for.
+   * Opens a response for these bytes, of the version that the stream reads.
    *
    * @throws java.io.IOException
    *   what S3A's streams throw
    */
-  @tailrec def passage(request: Request): Passage = {
+  @tailrec def response(from: Long, until: Long, stopped: () => Boolean): Download = {
     identity.pages(): Unit
-    open(request, identity.expected, () => false) match {
-      case Some(opened) => new Passage(layout, cache, identity, opened.download, request, plan.readOver)
-      case None => passage(request)
+    open(from, until, identity.expected, stopped) match {
+      case Some(opened) => opened
+      case None => response(from, until, stopped)
     }
   }
+
+  /** The store refused the version that a response had begun with. */
+  def changed(): Unit = identity.changed(identity.expected): Unit
 
   /** One call of [[fetch]]. */
   final private class Fetch(demanded: Boolean, scanned: Boolean, sink: PageSink, stopped: () => Boolean) {
@@ -221,7 +230,7 @@ final private[read] class Fetcher(
         }
       } catch {
         case e: RemoteFileChangedException =>
-          identity.changed(identity.expected): Unit
+          changed()
           throw e
       } finally download.close()
       goesOn
@@ -237,14 +246,21 @@ final private[read] class Fetcher(
    *   none if the stream does not read that version any more, or not the one that came: then the work is to be done
    *   again
    */
-  private def open(request: Request, version: Option[String], stopped: () => Boolean): Option[Transfer] = {
-    val from = layout.start(request.first)
-    val download = new Download(source, from, layout.end(request.last), version, stopped, tags, cache.fetched)
+  private def open(request: Request, version: Option[String], stopped: () => Boolean): Option[Transfer] =
+    open(layout.start(request.first), layout.end(request.last), version, stopped).map(new Transfer(request, _))
+
+  private def open(
+      from: Long,
+      until: Long,
+      version: Option[String],
+      stopped: () => Boolean
+  ): Option[Download] = {
+    val download = new Download(source, from, until, version, stopped, tags, cache)
     val answered =
       try Some(download.open())
       catch { case e: RemoteFileChangedException => if (identity.changed(version)) None else throw e }
     answered.flatMap { present =>
-      if (identity.settle(present)) Some(new Transfer(request, download))
+      if (identity.settle(present)) Some(download)
       else {
         download.close()
         None

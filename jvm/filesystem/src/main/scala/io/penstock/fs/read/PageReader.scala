@@ -67,8 +67,43 @@ final private[read] class PageReader(
   def hasRoom(requests: Seq[Request]): Boolean =
     keeps && requests.map(request => layout.end(request.last) - layout.start(request.first)).sum <= cache.roomForScan
 
-  /** Opens a response for what is missing from the first page of `wanted` on; as [[Fetcher.passage]]. */
-  def passage(wanted: Request): Passage = fetcher.passage(plan.passage(wanted, has))
+  /**
+   * Whether a reader of `wanted` bytes on the pages of `span` is to have those pages fetched and kept, rather than the
+   * bytes alone, of which a request of his own would bring `request`.
+   */
+  def admits(span: Request, wanted: Long, request: Long): Boolean =
+    cache.admits(identity.nameless, span.first, span.last, wanted, request)
+
+  /** Whether the pages that those requests would bring ahead of who reads the object through are to be kept. */
+  def admitsScan(requests: Seq[Request]): Boolean = requests.forall { one =>
+    val bytes = layout.end(one.last) - layout.start(one.first)
+    admits(one, bytes, plan.longestRequest.max(bytes))
+  }
+
+  /**
+   * Opens a response for what is missing of `wanted`, whose first page is.
+   *
+   * @param from
+   *   a byte of the first page, where the reader stands
+   */
+  def passage(wanted: Request, from: Long, use: ReadThroughStream.Use): ReadThroughStream = {
+    val through = plan.passage(wanted, has)
+    val start = if (use == ReadThroughStream.Straight) from else layout.start(through.first)
+    readThrough(start, layout.end(through.last), use)
+  }
+
+  /** Opens a response for these bytes; as [[Fetcher.readThrough]]. */
+  def readThrough(from: Long, until: Long, use: ReadThroughStream.Use): ReadThroughStream =
+    fetcher.readThrough(from, until, use)
+
+  /** Reads ranges into buffers, and keeps nothing. */
+  def download(from: Long, until: Long, stopped: () => Boolean): Download = fetcher.response(from, until, stopped)
+
+  /** As [[Fetcher.changed]]. */
+  def changed(): Unit = fetcher.changed()
+
+  /** The page was read from the store, in part or whole, and not kept. */
+  def passed(index: Long): Unit = cache.passed(identity.nameless, index)
 
   /** Brings all pages of `request`; as [[Fetcher.fetch]]. */
   def fetch(request: Request, scanned: Boolean, sink: PageSink, stopped: () => Boolean): Unit =

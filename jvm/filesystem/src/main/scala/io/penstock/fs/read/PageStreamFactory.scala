@@ -73,7 +73,7 @@ class PageStreamFactory extends AbstractObjectInputStreamFactory("PageStreamFact
     import chosen._
     val attributes = parameters.getObjectAttributes
     val layout = Layout(attributes.getLen, pages.pageSize)
-    val plan = ReadPlan(layout, longestRequest.max(pages.pageSize.toLong), shortestSeek, readOver)
+    val plan = ReadPlan(layout, longestRequest.max(pages.pageSize.toLong), shortestSeek, readOver, longestMerged)
     val told = parameters.getContext.getDstFileStatus
     val modified = told.getModificationTime / 1000
     val status = ObjectStatus(endpoint, attributes.getBucket, attributes.getKey, attributes.getLen, modified)

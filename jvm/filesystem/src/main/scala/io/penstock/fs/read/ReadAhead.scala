@@ -37,6 +37,12 @@ final private[read] case class ReadAhead private (
 ) {
   import ReadAhead._
 
+  /** Whether the reader, who has read nothing yet, is one who reads on. */
+  def expectsMore: Boolean = patience == 0 && most > 0
+
+  /** Bytes that are worth reading beyond what is asked for; none for who reads by position. */
+  def readsOver(shortestSeek: Int): Long = if (most == 0) 0 else shortestSeek.toLong
+
   /** Whether the reader, who has entered a page, reads the object through. */
   def scans: Boolean = window > 0
 

@@ -28,8 +28,16 @@ final private[read] case class Request(first: Long, last: Long) {
  *   (`fs.s3a.vectored.read.min.seek.size`)
  * @param readOver
  *   in bytes; the same for who reads the object through
+ * @param longestMerged
+ *   in bytes; the most that ranges are joined to which go to buffers alone (`fs.s3a.vectored.read.max.merged.size`)
  */
-final private[read] case class ReadPlan(layout: Layout, longestRequest: Long, shortestSeek: Int, readOver: Int) {
+final private[read] case class ReadPlan(
+    layout: Layout,
+    longestRequest: Long,
+    shortestSeek: Int,
+    readOver: Int,
+    longestMerged: Int
+) {
 
   /**
    * The pages that a reader of `length` bytes (at least 1) from `position` should have.
@@ -72,6 +80,17 @@ final private[read] case class ReadPlan(layout: Layout, longestRequest: Long, sh
     Request(wanted.first, last)
   }
 
+  /** The ranges (ascending, apart from each other) that one request each brings, as S3A joins them. */
+  def exact[A <: ReadPlan.Stretch](stretches: Seq[A]): Vector[Vector[A]] =
+    stretches.foldLeft(Vector.empty[Vector[A]]) { (done, next) =>
+      done.lastOption match {
+        case Some(open)
+            if next.from - open.last.until < shortestSeek && next.until - open.head.from <= longestMerged =>
+          done.init :+ (open :+ next)
+        case _ => done :+ Vector(next)
+      }
+    }
+
   /** Whether a gap of the pages after `open.last` and before `page` is read over rather than asked around. */
   def joins(open: Request, page: Long): Boolean = {
     val gap = layout.start(page) - layout.end(open.last)
@@ -80,6 +99,12 @@ final private[read] case class ReadPlan(layout: Layout, longestRequest: Long, sh
 }
 
 private[read] object ReadPlan {
+
+  /** The bytes `from` to `until` (exclusive). */
+  trait Stretch {
+    def from: Long
+    def until: Long
+  }
 
   /** Objects of at most so many pages are fetched whole. */
   val SmallObjectPages = 2

@@ -144,8 +144,8 @@ final private[read] class StreamIdentity(
     }
   }
 
-  /** A name for the claim on being the one who learns. */
-  def nameless: ObjectIdentity = named(s"?${status.modified}")
+  /** A name for what is known of the object before its version is, such as the claim on being the one who learns. */
+  lazy val nameless: ObjectIdentity = named(s"?${status.modified}")
 }
 
 private object StreamIdentity {

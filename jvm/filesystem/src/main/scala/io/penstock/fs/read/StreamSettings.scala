@@ -21,6 +21,8 @@ import io.penstock.fs.gateways.GatewayClientFactory
  *   in bytes; also the most that is fetched ahead at once
  * @param readOver
  *   in bytes; what a request costs a sequential reader, as bytes that would come in the same time
+ * @param longestMerged
+ *   in bytes; the most that ranges are joined to which go to their buffers alone
  * @param activeRequests
  *   of one vectored read, or of one reader who wants more than one request brings
  * @param overTls
@@ -33,6 +35,7 @@ final private[read] case class StreamSettings(
     longestRequest: Long,
     shortestSeek: Int,
     readOver: Int,
+    longestMerged: Int,
     activeRequests: Int,
     overTls: Boolean
 )
@@ -58,6 +61,7 @@ private[read] object StreamSettings {
       longestRequest = S3AUtils.longBytesOption(conf, CacheSettings.ReadAhead, DefaultReadAhead, 0),
       shortestSeek = vectored.getMinSeekForVectorReads,
       readOver = S3AUtils.longBytesOption(conf, CacheSettings.ReadOver, DefaultReadOver, 0).min(Int.MaxValue).toInt,
+      longestMerged = vectored.getMaxReadSizeForVectorReads,
       activeRequests = math.max(1, vectored.getVectoredActiveRangeReads),
       overTls = overTls(conf)
     )

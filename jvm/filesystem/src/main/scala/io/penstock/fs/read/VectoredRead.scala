@@ -9,12 +9,15 @@ import java.util.function.{Consumer, IntFunction}
 import scala.jdk.CollectionConverters._
 
 import org.apache.hadoop.fs.FileRange
+import org.apache.hadoop.fs.s3a.RemoteFileChangedException
 
+import io.penstock.fs.Counters
 import io.penstock.fs.cache.Page
 
 /**
  * Many ranges at once. Those whose pages are there are complete when [[start]] returns; the others complete as their
- * pages come, by a few requests at a time in the background.
+ * bytes come, by a few requests at a time in the background: whole pages where those are to be kept, and else, as with
+ * S3A's own streams, the ranges alone, those that are near each other with one request, straight into their buffers.
  *
  * A range that fails gives its buffer back, once nobody writes to it any more, and then tells.
  *
@@ -33,7 +36,7 @@ final private[read] class VectoredRead(
 
   /** Which ranges wait for a page. */
   private val waiting = new ConcurrentHashMap[Long, List[Part]]
-  private val requests = new ConcurrentLinkedQueue[Request]
+  private val requests = new ConcurrentLinkedQueue[Task]
 
   /**
    * @return
@@ -47,10 +50,42 @@ final private[read] class VectoredRead(
     empty.foreach(_.complete())
     for (part <- parts; index <- part.wanted.first to part.wanted.last) offer(part, index)
     val planned = reader.plan.requests(waiting.keySet.asScala.toSeq.sorted)
-    requests.addAll(planned.asJava)
-    try (1 to math.min(planned.size, reader.active)).foreach(_ => reader.background(() => work()))
+    val (kept, others) = planned.partition(admits)
+    val pieces = others.flatMap(piecesOf).sortBy(_.from)
+    val exact = reader.plan.exact(pieces)
+    kept.foreach(request => requests.add(new Whole(request)))
+    exact.foreach(one => requests.add(new Exact(one)))
+    val count = kept.size + exact.size
+    try (1 to math.min(count, reader.active)).foreach(_ => reader.background(() => work()))
     catch { case e: RejectedExecutionException => abandon(new IOException("the file system was closed", e)) }
-    planned.size
+    count
+  }
+
+  private def admits(request: Request): Boolean = {
+    val wanted = partsOf(request).map(part => overlap(part, request)).map { case (from, until) => until - from }.sum
+    reader.admits(request, wanted, wanted)
+  }
+
+  private def partsOf(request: Request): Seq[Part] =
+    (request.first to request.last).flatMap(index => Option(waiting.get(index)).getOrElse(Nil)).distinct
+
+  private def overlap(part: Part, request: Request): (Long, Long) =
+    (math.max(part.from, layout.start(request.first)), math.min(part.until, layout.end(request.last)))
+
+  /** What ranges want of the pages of a request that are not to be kept; they do not wait for those pages any more. */
+  private def piecesOf(request: Request): Seq[Piece] = {
+    val pieces = partsOf(request).map { part =>
+      val (from, until) = overlap(part, request)
+      val pages = (layout.pageOf(from) to layout.pageOf(until - 1)).count(index =>
+        Option(waiting.get(index)).exists(_.contains(part))
+      )
+      new Piece(part, pages, from, until)
+    }
+    (request.first to request.last).foreach { index =>
+      waiting.remove(index)
+      reader.passed(index)
+    }
+    pieces
   }
 
   private def offer(part: Part, index: Long): Unit = {
@@ -68,18 +103,68 @@ final private[read] class VectoredRead(
   private def work(): Unit = {
     var request = requests.poll()
     while (request != null) {
-      val failure =
-        try {
-          reader.fetch(request, scanned = false, Sink, stopped)
-          new EOFException("the object ended before the range did")
-        } catch { case e: Throwable => e }
-      (request.first to request.last).foreach(came(_, _.failed(failure)))
+      request.run()
       request = requests.poll()
     }
   }
 
+  /** Work for one thread in the background. */
+  private trait Task extends Runnable {
+
+    /** Fails what the task has not brought yet. */
+    def fail(failure: Throwable): Unit
+  }
+
+  final private class Whole(request: Request) extends Task {
+
+    override def run(): Unit = fail {
+      try {
+        reader.fetch(request, scanned = false, Sink, stopped)
+        new EOFException("the object ended before the range did")
+      } catch { case e: Throwable => e }
+    }
+
+    override def fail(failure: Throwable): Unit =
+      (request.first to request.last).foreach(came(_, _.failed(failure)))
+  }
+
+  /** One response for pieces that are near each other, of which each byte goes to its buffer. */
+  final private class Exact(pieces: Seq[Piece]) extends Task {
+
+    private var next = 0
+
+    override def run(): Unit =
+      try {
+        val response = reader.download(pieces.head.from, pieces.last.until, stopped)
+        try {
+          var at = pieces.head.from
+          for (piece <- pieces) {
+            at = skip(response, at, piece.from)
+            piece.fill(response)
+            at = piece.until
+            next += 1
+            piece.part.done(piece.pages)
+          }
+        } finally response.close()
+      } catch {
+        case e: Throwable =>
+          if (e.isInstanceOf[RemoteFileChangedException]) reader.changed()
+          fail(e)
+      }
+
+    override def fail(failure: Throwable): Unit = pieces.drop(next).foreach(piece => piece.part.failed(failure, piece.pages))
+
+    private def skip(response: Download, from: Long, until: Long): Long = {
+      if (from < until) {
+        val dropped = new Array[Byte]((until - from).toInt)
+        Counters.BytesFetched.add(response.read(dropped, 0, dropped.length).toLong)
+      }
+      until
+    }
+  }
+
   private def abandon(failure: IOException): Unit = {
-    requests.clear()
+    Iterator.continually(requests.poll()).takeWhile(_ != null).foreach(_.fail(failure))
     waiting.keySet.asScala.toSeq.foreach(came(_, _.failed(failure)))
   }
 
@@ -111,7 +196,31 @@ final private[read] class VectoredRead(
     }
   }
 
+  /** The bytes of a range that come with one response. */
+  final private class Piece(val part: Part, val pages: Int, val from: Long, val until: Long)
+      extends ReadPlan.Stretch {
+
+    def fill(response: Download): Unit = {
+      val length = (until - from).toInt
+      val into = part.room(from, length)
+      val read =
+        if (into.hasArray) response.read(into.array, into.arrayOffset + into.position(), length)
+        else {
+          val bytes = new Array[Byte](length)
+          val read = response.read(bytes, 0, length)
+          into.put(bytes, 0, read)
+          read
+        }
+      Counters.BytesFetched.add(read.toLong)
+      Counters.BytesFromStore.add(read.toLong)
+      if (read < length) throw new EOFException("the object ended before the range did")
+    }
+  }
+
   final private class Part(range: FileRange) {
+
+    val from: Long = range.getOffset
+    val until: Long = range.getOffset + range.getLength
 
     private val buffer = allocate(range.getLength)
     buffer.limit(buffer.position() + range.getLength)
@@ -123,13 +232,20 @@ final private[read] class VectoredRead(
     private val pagesLeft = new AtomicInteger(if (isEmpty) 0 else (wanted.last - wanted.first + 1).toInt)
     private val failure = new AtomicReference[Throwable]
 
-    /** One more of its pages has been copied. */
-    def done(): Unit = if (pagesLeft.decrementAndGet() == 0) complete()
+    /** Where the bytes from `position` belong. */
+    def room(position: Long, length: Int): ByteBuffer = {
+      val room = buffer.duplicate()
+      val start = buffer.position() + (position - from).toInt
+      room.limit(start + length).position(start)
+    }
 
-    /** One more of its pages will not come. */
-    def failed(reason: Throwable): Unit = {
+    /** So many more of its pages have been copied. */
+    def done(pages: Int = 1): Unit = if (pagesLeft.addAndGet(-pages) == 0) complete()
+
+    /** So many more of its pages will not come. */
+    def failed(reason: Throwable, pages: Int = 1): Unit = {
       failure.compareAndSet(null, reason)
-      done()
+      done(pages)
     }
 
     def complete(): Unit =

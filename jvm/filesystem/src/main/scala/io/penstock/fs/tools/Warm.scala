@@ -57,7 +57,7 @@ object Warm {
     Using.resource(Files.newBufferedReader(Paths.get(file), UTF_8))(properties.load(_))
     val conf = new Configuration()
     for ((name, value) <- properties.asScala) conf.set(name, value)
-    conf.setBoolean(CacheSettings.DiskGivesWay, false)
+    conf.set(CacheSettings.Admission, "always")
     conf
   }
 

@@ -48,7 +48,7 @@ class TierSizeSuite extends AnyFunSuite with Matchers {
   test("a disk gives way to a store that is as near unless told otherwise, and memory never does") {
     def givesWay(settings: (String, String)*) = TierSettings.from(conf(settings: _*)).map(_.map(_.givesWay))
     givesWay() shouldBe Right(Vector(false, true))
-    givesWay(CacheSettings.DiskGivesWay -> "false") shouldBe Right(Vector(false, false))
+    givesWay(CacheSettings.Admission -> "always") shouldBe Right(Vector(false, false))
   }
 
   test("a setting that makes no sense leaves reading without the cache, and says which one it is") {
@@ -56,7 +56,8 @@ class TierSizeSuite extends AnyFunSuite with Matchers {
       (name, value) <- Seq(
         CacheSettings.DiskSize -> "much",
         CacheSettings.PageSize -> "100",
-        CacheSettings.PageSize -> "10%"
+        CacheSettings.PageSize -> "10%",
+        CacheSettings.Admission -> "sometimes"
       )
     ) {
       TierSettings.from(conf(name -> value)).left.map(_.takeWhile(_ != ':')) shouldBe Left(name)

@@ -18,7 +18,7 @@ class FetcherTest extends AnyFunSuite {
     val layout = Layout(3 * PageSize, PageSize)
     val status = ObjectStatus("http://gateway", "lake", "a", layout.length, 1000)
     val identity = new StreamIdentity(status, KnownObjects.None, strict = false, None, source, maxStaleness = 0)
-    val plan = ReadPlan(layout, longestRequest = 8 * PageSize, shortestSeek = 0, readOver = 0)
+    val plan = ReadPlan(layout, longestRequest = 8 * PageSize, shortestSeek = 0, readOver = 0, longestMerged = 0)
     val fetcher = new Fetcher(source, Failing, plan, identity, TagCheck.Unneeded)
     val failure = intercept[IllegalStateException](
       fetcher.fetch(Request(0, 2), demanded = true, scanned = false, PageSink.Cache, stopped = () => false)
@@ -119,7 +119,7 @@ private object FetcherTest {
     }
 
     def fetch(): Unit = {
-      val plan = ReadPlan(Layout(3 * PageSize, PageSize), longestRequest = 8 * PageSize, shortestSeek = 0, readOver = 0)
+      val plan = ReadPlan(Layout(3 * PageSize, PageSize), longestRequest = 8 * PageSize, shortestSeek = 0, readOver = 0, longestMerged = 0)
       val sink = new PageSink {
         override def arrived(index: Long, page: Page): Boolean = {
           givenOut += "from the cache"
@@ -160,6 +160,9 @@ private object FetcherTest {
     override def has(of: ObjectIdentity, index: Long): Boolean = false
     override def claim(of: ObjectIdentity, index: Long, patienceMs: Long): Claim = granted(of, index)
     override def fetched(bytes: Long, nanos: Long): Unit = ()
+    override def answered(nanos: Long): Unit = ()
+    override def admits(of: ObjectIdentity, first: Long, last: Long, wanted: Long, request: Long): Boolean = true
+    override def passed(of: ObjectIdentity, index: Long): Unit = ()
     override def keep(of: ObjectIdentity, index: Long, data: ByteBuffer): Unit = ()
     override def rename(from: ObjectIdentity, fromIndex: Long, to: ObjectIdentity, toIndex: Long): Unit = ()
     override def forget(of: ObjectIdentity): Unit = ()

@@ -14,7 +14,8 @@ class ReadPlanTest extends AnyFunSuite with Properties {
     longest <- Gen.choose(1L, 60L)
     shortest <- Gen.choose(0, 25)
     over <- Gen.choose(0, 60)
-  } yield ReadPlan(Layout(length, pageSize), longest, shortest, over)
+    merged <- Gen.choose(1, 60)
+  } yield ReadPlan(Layout(length, pageSize), longest, shortest, over, merged)
 
   private val planned = for {
     plan <- plans
@@ -41,6 +42,28 @@ class ReadPlanTest extends AnyFunSuite with Properties {
         for ((a, b) <- inside.zip(inside.drop(1)) if b > a + 1)
           assert(plan.layout.start(b) - plan.layout.end(a) < plan.shortestSeek)
       }
+    }
+  }
+
+  test("ranges that go to buffers alone are joined where their gap and length allow it, and only there") {
+    val ranges = for {
+      plan <- plans
+      steps <- Gen.listOf(Gen.zip(Gen.choose(0L, 30L), Gen.choose(1L, 30L)))
+    } yield {
+      val ends = steps.scanLeft((0L, 0L)) { case ((_, before), (gap, length)) => (before + gap, before + gap + length) }
+      (plan, ends.tail.map { case (start, end) => new ReadPlanTest.Range(start, end) })
+    }
+    forAll(ranges) { case (plan, stretches) =>
+      val requests = plan.exact(stretches)
+      assert(requests.flatten == stretches)
+      for (request <- requests) {
+        assert(request.size == 1 || request.last.until - request.head.from <= plan.longestMerged)
+        assert(request.zip(request.drop(1)).forall { case (a, b) => b.from - a.until < plan.shortestSeek })
+      }
+      for ((a, b) <- requests.zip(requests.drop(1)))
+        assert(
+          b.head.from - a.last.until >= plan.shortestSeek || b.head.until - a.head.from > plan.longestMerged
+        )
     }
   }
 
@@ -181,4 +204,8 @@ class ReadPlanTest extends AnyFunSuite with Properties {
     val (begun, _) = ahead(S3AInputPolicy.Normal, 8).enter(5, ReadAhead.ReadOn)
     assert(within(begun) == begun.enter(6, ReadAhead.ReadOn) && within(begun)._2.contains(Request(8, 11)))
   }
+}
+
+private object ReadPlanTest {
+  final class Range(val from: Long, val until: Long) extends ReadPlan.Stretch
 }

@@ -114,6 +114,7 @@ private[read] object ReadsSuite {
     "fs.s3a.input.stream.type" -> "custom",
     "fs.s3a.input.stream.custom.factory" -> classOf[PageStreamFactory].getName,
     CacheSettings.PageSize -> pageSize.toString,
+    CacheSettings.Admission -> "always",
     CacheSettings.ReadAhead -> (8 * pageSize).toString,
     CacheSettings.MemoryDirectory -> tiers.resolve("memory").toString,
     CacheSettings.MemorySize -> "16M",
