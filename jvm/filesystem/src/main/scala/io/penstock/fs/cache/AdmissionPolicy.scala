@@ -9,38 +9,44 @@ import io.penstock.fs.CacheSettings
 /**
  * Whether pages that a reader needs are fetched whole and kept, or their bytes go straight to the reader. Pure.
  *
- * Keeping a page costs a copy, and the fetch of what nobody has asked for; it saves the next readers a request. Near a
- * fast store a scan of data that is read once or twice is cheaper without; a store that is far, or asked for small
- * pieces, makes keeping pay at the first read.
+ * Keeping a page costs a copy, and the fetch of what nobody has asked for; it saves the next readers a request. So what
+ * is read once is cheaper without, unless the store is slow or each request to it is a journey.
  */
 private[cache] sealed abstract class AdmissionPolicy(val name: String) {
 
   /**
-   * @param again
-   *   how often the pages are expected to be read again, as [[AdmissionPolicy.readsAgain]]
+   * @param touches
+   *   how often each of the pages was read before without being kept, on average
    */
-  def admits(again: Double, read: AdmissionPolicy.Read, costs: => AdmissionPolicy.Costs): Boolean
+  def admits(touches: Double, read: AdmissionPolicy.Read, costs: => AdmissionPolicy.Costs): Boolean
 }
 
 private[cache] object AdmissionPolicy {
 
   /** Keeps whatever is read: for `cache warm`, and for who knows that everything is read again. */
   case object Always extends AdmissionPolicy("always") {
-    override def admits(again: Double, read: Read, costs: => Costs): Boolean = true
+    override def admits(touches: Double, read: Read, costs: => Costs): Boolean = true
   }
 
   /** Keeps what is read for the second time, whatever that costs. */
   case object Again extends AdmissionPolicy("again") {
-    override def admits(again: Double, read: Read, costs: => Costs): Boolean = again >= 1
+    override def admits(touches: Double, read: Read, costs: => Costs): Boolean = isAgain(touches)
   }
 
-  /** Keeps what pays, as far as this process has measured the store and the tier. */
+  /**
+   * Keeps what is read for the second time from a store that is slower than the tier, and at once what is expected to
+   * pay, as far as this process has measured both.
+   */
   case object Measured extends AdmissionPolicy("measured") {
-    override def admits(again: Double, read: Read, costs: => Costs): Boolean = {
+    override def admits(touches: Double, read: Read, costs: => Costs): Boolean = {
       val measured = costs
-      again * measured.saved(read) >= measured.spent(read)
+      if (isAgain(touches)) measured.saved(read) > 0
+      else read.again * measured.saved(read) >= measured.spent(read)
     }
   }
+
+  /** Of several pages half have been read before. */
+  private def isAgain(touches: Double): Boolean = touches >= 0.5
 
   private val All = Seq(Measured, Again, Always)
 
@@ -54,7 +60,14 @@ private[cache] object AdmissionPolicy {
    * @param request
    *   bytes of the request that would bring the wanted ones, `wanted` at least: a scan's requests are long
    */
-  final case class Read(wanted: Long, kept: Long, request: Long)
+  final case class Read(wanted: Long, kept: Long, request: Long) {
+
+    /**
+     * How often as much is expected to be read from these pages, of which nobody has read yet: who reads pieces soon
+     * wants their neighbours, and whole pages are seldom read twice. Both are guesses.
+     */
+    def again: Double = 0.1 + 0.9 * (kept - wanted) / kept.max(1)
+  }
 
   /**
    * @param request
@@ -81,12 +94,6 @@ private[cache] object AdmissionPolicy {
     /** A store on the same machine and a tier in memory, until something has been measured. */
     val Unmeasured: Costs = Costs(request = 500000, transfer = 1, writing = 0.7, reading = 0.1)
   }
-
-  /**
-   * How often a page is expected to be read again that has been read so often without being kept: of pages read once,
-   * half are; beyond that the past repeats itself.
-   */
-  def readsAgain(touches: Int): Double = if (touches == 0) 0.5 else touches.toDouble
 
   /** @return left: what is wrong, and what would be right */
   def from(conf: Configuration): Either[String, AdmissionPolicy] = {

@@ -54,10 +54,10 @@ private[cache] final class TieredPageCache(
 
   override def admits(of: ObjectIdentity, first: Long, last: Long, wanted: Long, request: Long): Boolean =
     admission == AdmissionPolicy.Always || tiers.find(_.keeps).exists { tier =>
-      val again = (first to last).iterator.map(index => AdmissionPolicy.readsAgain(tier.touches(of, index))).sum
+      val touches = (first to last).iterator.map(index => math.min(tier.touches(of, index), 1)).sum
       val kept = math.min(of.length, (last + 1) * pageSize) - first * pageSize
       val read = AdmissionPolicy.Read(wanted, kept, request.max(wanted))
-      admission.admits(again / (last - first + 1), read, costsIn(tier))
+      admission.admits(touches.toDouble / (last - first + 1), read, costsIn(tier))
     }
 
   private def costsIn(tier: Tier): AdmissionPolicy.Costs = {

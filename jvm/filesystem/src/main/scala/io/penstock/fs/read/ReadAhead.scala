@@ -21,6 +21,8 @@ import org.apache.hadoop.fs.s3a.S3AInputPolicy
  *   the page whose reading causes the next step
  * @param fetched
  *   the first page not yet asked for ahead
+ * @param hasJumped
+ *   the reader has jumped before, and may again
  * @param passes
  *   there is no room to keep what would be fetched ahead: the reader takes it from the response itself
  */
@@ -33,7 +35,8 @@ final private[read] case class ReadAhead private (
     due: Long,
     fetched: Long,
     steps: Int,
-    passes: Boolean
+    passes: Boolean,
+    hasJumped: Boolean
 ) {
   import ReadAhead._
 
@@ -70,13 +73,17 @@ final private[read] case class ReadAhead private (
   /** What was fetched ahead was gone when it was wanted, or would be. */
   def pointless: ReadAhead = copy(passes = true)
 
-  /** The pages from `page` on to ask for with one response that the reader takes itself; the next one brings more. */
+  /**
+   * The pages from `page` on to ask for with one response that the reader takes itself: all that follow for who has
+   * said so, or has not jumped yet, as S3A does; else ever more.
+   */
   def passage(page: Long): (ReadAhead, Request) = {
-    val length = if (policy == S3AInputPolicy.Sequential) pages else math.max(window, 1).toLong
+    val toTheEnd = policy == S3AInputPolicy.Sequential || (policy != S3AInputPolicy.Random && !hasJumped)
+    val length = if (toTheEnd) pages else math.max(window, 1).toLong
     (copy(window = math.min(window, Int.MaxValue / 2) * 2), Request(page, math.min(until, page + length) - 1))
   }
 
-  private def jumped: ReadAhead = copy(window = 0, due = 0, fetched = 0, steps = 0, passes = false)
+  private def jumped: ReadAhead = copy(window = 0, due = 0, fetched = 0, steps = 0, passes = false, hasJumped = true)
 
   private def patience: Int = if (policy == S3AInputPolicy.Random) RandomReaderSteps else 0
 
@@ -108,6 +115,6 @@ private[read] object ReadAhead {
    */
   def apply(policy: S3AInputPolicy, most: Int, layout: Layout, end: Long): ReadAhead = {
     val until = if (end <= 0 || end >= layout.length) layout.pages else layout.pageOf(end - 1) + 1
-    new ReadAhead(policy, most, until, layout.pages, 0, 0, 0, 0, passes = false)
+    new ReadAhead(policy, most, until, layout.pages, 0, 0, 0, 0, passes = false, hasJumped = false)
   }
 }

@@ -26,10 +26,13 @@ object Tier {
     case _ => None
   }
 
-  /** All passes have one cache: what the first has read, the others find. */
+  /** All passes have one cache that keeps everything: what the first has read, the others find. */
   private final class Warm(place: Path, onDisk: Boolean) extends Tier {
-    override def pass[T](configuration: Configuration)(use: Configuration => T): T =
-      use(in(place, onDisk, configuration))
+    override def pass[T](configuration: Configuration)(use: Configuration => T): T = {
+      val keeping = in(place, onDisk, configuration)
+      keeping.set(CacheSettings.Admission, "always")
+      use(keeping)
+    }
   }
 
   /** Each pass has a new, empty cache of its own. */
