@@ -76,7 +76,8 @@ class ModelTest extends ReadsSuite {
     val fs = fileSystem()
     val objects = Vector.tabulate(3)(i => new Modelled(s"model-$i"))
     objects.foreach(_.overwrite(fs))
-    val processes = Array.fill(2)(new ReaderProcess(conf()))
+    def process() = new ReaderProcess(conf(CacheSettings.Admission -> pick(Vector("always", "again", "measured"))))
+    val processes = Array.fill(2)(process())
     processes.foreach(_.ready())
     val streams = Array.fill(2)(mutable.ArrayBuffer.empty[Stream])
     try
@@ -92,7 +93,7 @@ class ModelTest extends ReadsSuite {
             // In the middle of whatever it does.
             streams(who).headOption.foreach(stream => processes(who).ask("pread", stream.name, 0, length))
             processes(who).kill()
-            processes(who) = new ReaderProcess(conf()).ready()
+            processes(who) = process().ready()
             streams(who).clear()
         }
       }

@@ -33,7 +33,7 @@ class OperationsModelTest extends ReadsSuite {
   )
 
   test(s"$sequences sequences of operations leave what they would leave in a map (seed $seed)") {
-    val writers = Vector.fill(2)(fileSystem())
+    val writers = Vector("always", "again").map(policy => fileSystem(CacheSettings.Admission -> policy))
     for (n <- 0 until sequences) {
       val history = histories.pureApply(Gen.Parameters.default, Seed(seed + n))
       val world = new World(s"world-$n", writers)
