@@ -119,9 +119,10 @@ class ReadPlanTest extends AnyFunSuite with Properties {
   private def ahead(policy: S3AInputPolicy, most: Int, pages: Long = 100): ReadAhead =
     ReadAhead(policy, most, Layout(pages, 1), end = pages)
 
-  test("who passes asks for everything at once if he is to read it all, else for twice as much each time") {
-    def passed(policy: S3AInputPolicy) = {
-      val (begun, _) = ahead(policy, 8).enter(0, ReadAhead.ReadOn)
+  test("who passes asks for everything at once until he has jumped, and then for twice as much each time") {
+    def passed(policy: S3AInputPolicy, jumps: Boolean = false) = {
+      val opened = ahead(policy, 8)
+      val (begun, _) = (if (jumps) opened.enter(50, ReadAhead.Jump)._1 else opened).enter(0, ReadAhead.ReadOn)
       Seq.unfold((begun.pointless, 1L)) { case (state, page) =>
         Option.when(page < 100) {
           val (next, request) = state.passage(page)
@@ -130,8 +131,9 @@ class ReadPlanTest extends AnyFunSuite with Properties {
       }
     }
     assert(passed(S3AInputPolicy.Sequential) == Seq(Request(1, 99)))
+    assert(passed(S3AInputPolicy.Normal) == Seq(Request(1, 99)))
     assert(
-      passed(S3AInputPolicy.Normal) ==
+      passed(S3AInputPolicy.Normal, jumps = true) ==
         Seq(Request(1, 4), Request(5, 12), Request(13, 28), Request(29, 60), Request(61, 99))
     )
   }
