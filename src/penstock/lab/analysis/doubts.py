@@ -71,6 +71,11 @@ def lead(found: Sequence[Doubt]) -> str:
     return f"{units.capitalised(kinds)}. " if kinds else ""
 
 
+def unsaid(reason: str, found: Sequence[Doubt]) -> str:
+    """The reason why there is no verdict; empty where the `lead` of the page names it already."""
+    return "" if any(reason.startswith(doubt.kind) for doubt in found) else reason
+
+
 def valid(found: Sequence[Doubt]) -> bool:
     """Return whether figures are valid, if with cautions; only then may a headline speak of all and every."""
     return not any(doubt.wrong for doubt in found)
