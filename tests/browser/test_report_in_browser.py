@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 import zlib
 from collections.abc import Callable, Iterator
@@ -172,6 +173,24 @@ def test_a_table_that_is_wider_than_a_phone_is_scrolled_by_keyboard_too(browser:
     wide = "[...document.querySelectorAll('.table')].filter((part) => part.scrollWidth > part.clientWidth)"
     assert page.evaluate(f"{wide}.length") > 0
     assert page.evaluate(f"{wide}.every((part) => {{ part.focus(); return document.activeElement === part; }})")
+    page.close()
+
+
+@pytest.mark.parametrize("width", [390, 1280])
+def test_each_of_a_hundred_queries_has_a_label_that_can_be_read(browser: Browser, tmp_path: Path, width: int) -> None:
+    queries = [f"q{number}" for number in range(1, 105)]
+    report = tmp_path / "report.html"
+    report.write_text(make.as_html([tpcds_run(queries=queries)]), encoding="utf-8")
+    page = browser.open(report, width=width, height=844)
+    page.until("document.documentElement.scrollWidth <= innerWidth")
+    labels = page.evaluate("""[...document.querySelectorAll('#time-per-query .ytick text')].map((label) => {
+      const box = label.getBoundingClientRect();
+      return [label.textContent, box.left, box.top, box.bottom, parseFloat(getComputedStyle(label).fontSize)];
+    })""")
+    assert sorted(name for name, *_ in labels) == sorted(queries)
+    assert all(left >= 0 and size >= 10 for _, left, _, _, size in labels)
+    rows = sorted((top, bottom) for _, _, top, bottom, _ in labels)
+    assert all(bottom <= after for (_, bottom), (after, _) in itertools.pairwise(rows))
     page.close()
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.errors import LakeError, MissingRequirement, StateError
+from penstock.errors import LakeError, MissingRequirement, NotFound, StateError
 from penstock.home import Home
 from penstock.lake import embedded as seaweed
 from penstock.lake.embedded import EmbeddedLake, Ports
@@ -67,6 +67,23 @@ def test_data_and_address_survive_a_restart_and_a_second_up_changes_nothing(home
     assert not embedded.down()
     assert embedded.up() == lake == Lakes(home).get()
     assert open_store(home, lake).get("folder/kept") == b"content"
+
+
+def test_it_counts_every_request_by_kind(home: Home, embedded: EmbeddedLake) -> None:
+    assert embedded.requests() is None, "it does not run"
+    store = open_store(home, embedded.up())
+    before = embedded.requests()
+    store.put("a", b"content")
+    assert store.get("a") == b"content"
+    assert store.get("a", start=1, length=2) == b"on"
+    with pytest.raises(NotFound):
+        store.get("missing")
+    assert len(list(store.list(""))) == 1
+    after = embedded.requests()
+    assert before is not None
+    assert after is not None
+    grown = {kind: count - before.get(kind, 0) for kind, count in after.items()}
+    assert {kind: count for kind, count in grown.items() if count} == {"PUT": 1, "GET": 3, "LIST": 1}
 
 
 def test_it_listens_on_the_loopback_address_alone(embedded: EmbeddedLake) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import http.client
+import json
+import re
 import socket
 import ssl
 import stat
@@ -142,6 +144,21 @@ def test_no_part_answers_a_stranger_over_http(ports: Ports, part: str, method: s
         # Permission to write, which the master grants in a header.
         assert answer.headers.get("Authorization") is None
         assert answer.read() != b"content"
+
+
+@pytest.mark.parametrize(
+    "path", ["/metrics", "/debug/vars", "/debug/pprof/cmdline", "/debug/pprof/goroutine?debug=2", "/debug/pprof/heap"]
+)
+def test_the_counts_of_requests_come_without_a_secret(lake: EmbeddedLake, ports: Ports, path: str) -> None:
+    connection = http.client.HTTPConnection("127.0.0.1", ports.metrics, timeout=_SECONDS)
+    with contextlib.closing(connection):
+        connection.request("GET", path)
+        answer = connection.getresponse().read()
+    (user,) = json.loads((lake.directory / "s3.json").read_text())["identities"]
+    keys = re.findall(r'^key = "([0-9a-f]{64})"$', (lake.directory / "security.toml").read_text(), re.MULTILINE)
+    assert keys
+    for secret in (*user["credentials"][0].values(), *keys):
+        assert secret.encode() not in answer
 
 
 def test_what_the_parts_know_each_other_by_is_private(lake: EmbeddedLake) -> None:

@@ -87,7 +87,7 @@ class ProcessSupervisor:
     def run(self) -> None:
         signal.pthread_sigmask(signal.SIG_BLOCK, _AWAITED)
         # A Python worker whose executor died becomes a child of this process, which reaps and ends it.
-        _libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+        adopt_orphans()
         self.group = enter_control_group(self.plan["application_id"])
         self.status["group"] = self.group and str(self.group)
         if not self.record():
@@ -245,6 +245,11 @@ class ProcessSupervisor:
         except OSError:
             return False
         return True
+
+
+def adopt_orphans() -> None:
+    """Make this process the parent of each descendant whose own parent ends, so that it can count and end them."""
+    _libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
 def die_with_parent(parent: int) -> None:

@@ -135,14 +135,18 @@ def require_finished(engine: Engine, application: Application, what: str) -> Non
     )
 
 
-def application_sample(application: Application, role: str, **more: Any) -> dict[str, Any]:
+def application_sample(
+    application: Application, role: str, *, seen_ended_ms: int | None = None, **more: Any
+) -> dict[str, Any]:
     """Return the recorded values of one application: its cost and resources, none of its data.
 
-    It ends with its driver: storing its logs and releasing its cluster are clean-up, as they are for plain Spark.
+    It ends with its driver: storing its logs and releasing its cluster are clean-up, as they are for plain Spark. Both
+    times are of the clock of the measuring machine, which submits the application. A driver on another machine has a
+    clock of its own, so there the end is `seen_ended_ms`, the time at which the measuring machine saw it.
     """
     summary: Mapping[str, Any] = application.summary or {}
     submitted_ms = int(application.submitted_at.timestamp() * 1000)
-    ended_ms = (summary.get("processes", {}).get("driver") or {}).get("ended_ms")
+    ended_ms = seen_ended_ms or (summary.get("processes", {}).get("driver") or {}).get("ended_ms")
     if ended_ms is None and application.ended_at is not None:
         ended_ms = int(application.ended_at.timestamp() * 1000)
     return {

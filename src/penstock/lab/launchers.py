@@ -396,13 +396,19 @@ class EngineLauncher:
             # The run identifies applications that a killed lab left running.
             tags=("lab", job.run),
         )
-        application = self._bench.run(
-            spec,
-            lambda application, observation: doing(_activity(application, observation)),
-            cores_per_core=job.cores_per_core,
-        )
+        seen_ended_ms: int | None = None
+
+        def on_change(application: Application, observation: Observation | None) -> None:
+            nonlocal seen_ended_ms
+            ended = application.state is State.STOPPING or application.state.final
+            # A failed attempt ends, too, and another one may follow.
+            seen_ended_ms = (seen_ended_ms or int(time.time() * 1000)) if ended else None
+            doing(_activity(application, observation))
+
+        application = self._bench.run(spec, on_change, cores_per_core=job.cores_per_core)
+        elsewhere = self._bench.engine.backend.name != "local"
         return JobResult(
-            application_sample(application, job.role),
+            application_sample(application, job.role, seen_ended_ms=seen_ended_ms if elsewhere else None),
             application.state is State.FINISHED,
             lambda: require_finished(self._bench.engine, application, job.name),
         )

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -261,6 +262,63 @@ def _values(effort: DaemonCounters) -> dict[str, Any]:
         "core_seconds": round(effort.core_seconds, 2),
         **{key: value for key, value in amounts.items() if value is not None},
     }
+
+
+_QUIET_SECONDS = 1.0
+
+ReadRequests = Callable[[], Mapping[str, int] | None]
+"""Reads the requests at a store since its start, by kind; None where they are not counted."""
+
+
+class RequestCounter:
+    """Requests at the store while applications run, as it counts them itself, and so alike for every launcher.
+
+    Overlapping applications count once, and the lab's own requests before and after them do not count. A store cannot
+    distinguish clients: its counts are those of the applications where nothing else uses it.
+    """
+
+    def __init__(self, read: ReadRequests = lambda: None) -> None:
+        self._read = read
+        self._changing = threading.Lock()
+        self._running = 0
+        self._start: Mapping[str, int] | None = None
+        self._counted: Counter[str] = Counter()
+        self._complete = True
+
+    @contextmanager
+    def counting(self) -> Iterator[None]:
+        """Count the requests of a block, in which an application runs. May be entered by several threads at once."""
+        with self._changing:
+            if not self._running:
+                self._start = self._read()
+            self._running += 1
+        try:
+            yield
+        finally:
+            with self._changing:
+                self._running -= 1
+                if not self._running:
+                    self._add(self._read())
+
+    def counts(self) -> dict[str, int] | None:
+        """The requests by kind; None where no application ran, or the store was not counting throughout."""
+        return dict(self._counted) if self._complete and self._counted else None
+
+    def foreign(self) -> int | None:
+        """The requests in a second in which nothing of the lab uses the store; None where they are not counted."""
+        if (start := self._read()) is None:
+            return None
+        time.sleep(_QUIET_SECONDS)
+        end = self._read()
+        return None if end is None else max(0, sum(end.values()) - sum(start.values()))
+
+    def _add(self, end: Mapping[str, int] | None) -> None:
+        start = self._start
+        # A server that was restarted counts from zero.
+        if start is None or end is None or any(end.get(kind, 0) < count for kind, count in start.items()):
+            self._complete = False
+        else:
+            self._counted.update({kind: count - start.get(kind, 0) for kind, count in end.items()})
 
 
 def disturbance_warning(usage: Mapping[str, Any], cores: int) -> str | None:

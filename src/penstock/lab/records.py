@@ -3,13 +3,14 @@
 `run.json` describes the workload, its environment and its settings; it is written once, before the first sample, and
 never changed. `samples.jsonl` grows by appends, one JSON object a line, each with its `kind` and `at_ms` (UTC, epoch
 milliseconds). It can be read during the run: readers ignore a last line that a killed process left half-written, and
-the next append truncates it. They leave out and count damaged lines, which a failing disk may cause. A run without an
-`end` sample was interrupted, or is still running: then a process holds its `measuring.lock`. An interrupted repetition
-is done again as another `attempt`; readers skip the samples of earlier attempts.
+the next append truncates it. They leave out and count damaged lines, which a failing disk may cause; a line ends with
+the `crc32` of the rest, which records of earlier releases lack. A run without an `end` sample was interrupted, or is
+still running: then a process holds its `measuring.lock`. An interrupted repetition is done again as another `attempt`;
+readers skip the samples of earlier attempts.
 
 The repetitions record how they were measured: `begin` has the position in the `order` of the experiment's turns and the
-machine's load average `load_1m`; `usage` has `other_core_seconds` and whether other programs `disturbed` it; `resumed`
-has `commit`, `machine` and `versions`.
+machine's load average `load_1m`; `usage` has `other_core_seconds` and whether other programs `disturbed` it, and the
+`store_requests` by kind while applications ran; `resumed` has `commit`, `machine` and `versions`.
 
 The local directory is the original; `publish` copies it to the lake, where it outlives the machine.
 """
@@ -21,6 +22,7 @@ import os
 import re
 import threading
 import time
+import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
@@ -38,6 +40,7 @@ UNFINISHED = "unfinished"
 LAKE_PREFIX = "penstock/lab"
 FORMAT = 1
 _SAMPLES = "samples.jsonl"
+_CHECKSUM = re.compile(rb', "crc32": "([0-9a-f]{8})"}\s*$')
 _TAIL_BYTES = 1 << 14
 """Nothing but the short samples of a resumption may follow the end of a run."""
 _REPETITION = re.compile(rb'"kind":\s*"repetition"')
@@ -151,10 +154,11 @@ class Recorder:
             yield
 
     def add(self, kind: str, **values: Any) -> None:
-        line = json.dumps({"kind": kind, "at_ms": int(time.time() * 1000), **values}, ensure_ascii=False) + "\n"
+        sample = {"kind": kind, "at_ms": int(time.time() * 1000), **values}
+        line = json.dumps(sample, ensure_ascii=False).encode()
         with self._turn, (self.directory / _SAMPLES).open("a+b") as file:
             _cut_torn_line(file.fileno())
-            file.write(line.encode())
+            file.write(b'%s, "crc32": "%08x"}\n' % (line[:-1], zlib.crc32(line)))
             file.flush()
             os.fsync(file.fileno())
 
@@ -313,7 +317,11 @@ def _parse(content: bytes) -> tuple[list[Sample], int]:
 
 
 def _parse_line(line: bytes) -> Sample | None:
-    """Return the sample of a line; None where the line is damaged."""
+    """Return the sample of a line, without its checksum; None where the line is damaged."""
+    if sealed := _CHECKSUM.search(line):
+        line = line[: sealed.start()] + b"}"
+        if zlib.crc32(line) != int(sealed[1], 16):
+            return None
     try:
         found = json.loads(line.decode())
     except (ValueError, RecursionError):
@@ -322,7 +330,8 @@ def _parse_line(line: bytes) -> Sample | None:
         return None
     numbered = "repetition" in found or "attempt" not in found
     whole = all(isinstance(found.get(name, 1), int) for name in ("repetition", "attempt"))
-    return found if numbered and whole and (found["kind"] != "end" or "outcome" in found) else None
+    readable = numbered and whole and "crc32" not in found
+    return found if readable and (found["kind"] != "end" or "outcome" in found) else None
 
 
 def _cut_torn_line(descriptor: int) -> None:

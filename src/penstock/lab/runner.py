@@ -217,6 +217,7 @@ def _once(suite: Suite, session: Session, turn: _Turn, plan: MeasurementPlan) ->
     prepare_caches(plan.caches, session.bench.home)
     described = session.recorder.description
     load = {"load_1m": load_average()} if described.on_this_machine else {}
+    foreign = session.requests.foreign()
     session.record("begin", order=turn.number, **load)
     started = time.monotonic()
     with metering(session.bench.home, session.bench.lake, _scratch(session)) as usage:
@@ -229,6 +230,8 @@ def _once(suite: Suite, session: Session, turn: _Turn, plan: MeasurementPlan) ->
             session.listener.note(warning)
     else:
         usage.values.pop("other_core_seconds", None)
+    if (requests := session.requests.counts()) is not None:
+        usage.values.update(store_requests=requests, store_foreign_requests=foreign)
     session.record("usage", **usage.values)
     _end(session, seconds, failure)
     return seconds

@@ -5,13 +5,16 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 from penstock.errors import NotFound
 from penstock.lab.environment import Environment, slug
 from penstock.lab.launchers import Job, JobResult, Launcher
+from penstock.lab.metering import RequestCounter
 from penstock.lab.progress import ProgressListener
 from penstock.lab.records import LAKE_PREFIX, Recorder
+from penstock.lake import stores
 from penstock.lake.model import ObjectStore
 from penstock.model import CORES_PER_CORE, ClusterSize
 
@@ -44,6 +47,9 @@ class Session:
     stopping: threading.Event = field(default_factory=threading.Event)
     """Set when concurrent work has failed: the applications end, and `application` raises `StoppedByFailure`."""
 
+    requests: RequestCounter = field(default_factory=RequestCounter)
+    """Counts the requests of the repetition's applications at the store."""
+
     @property
     def store(self) -> ObjectStore:
         return self.bench.store
@@ -53,7 +59,8 @@ class Session:
         return self.repetition is not None and self.repetition < 1
 
     def in_repetition(self, repetition: int, attempt: int) -> Session:
-        return replace(self, repetition=repetition, attempt=attempt)
+        counter = RequestCounter(partial(stores.requests, self.bench.home, self.bench.lake))
+        return replace(self, repetition=repetition, attempt=attempt, requests=counter)
 
     def tagged(self, **tags: Any) -> Session:
         """Return the session with more values for every sample."""
@@ -167,7 +174,8 @@ class Session:
                 raise StoppedByFailure
             report(text)
 
-        ran = self.launcher.run(job, unless_stopping)
+        with self.requests.counting():
+            ran = self.launcher.run(job, unless_stopping)
         self.record("application", **ran.sample, **more)
         if must_succeed:
             ran.explain()

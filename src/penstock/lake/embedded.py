@@ -7,15 +7,17 @@ So a command that is killed right after the start leaves no server that the next
 from __future__ import annotations
 
 import contextlib
+import http.client
 import json
 import os
+import re
 import secrets
 import shutil
 import signal
 import sysconfig
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields, replace
 from datetime import datetime, timedelta, timezone
 from ipaddress import ip_address
 from pathlib import Path
@@ -54,7 +56,10 @@ _DATA_ARGUMENT = f"-dir={DATA}"
 
 @dataclass(frozen=True)
 class Ports:
-    """Every port of the server. By default, the gRPC ports are 10,000 above the others, and may clash."""
+    """Every port of the server. By default, the gRPC ports are 10,000 above the others, and may clash.
+
+    `metrics` is 0 for a server that an earlier release started, which has no such port.
+    """
 
     master: int
     master_grpc: int
@@ -64,10 +69,11 @@ class Ports:
     filer_grpc: int
     s3: int
     s3_grpc: int
+    metrics: int = 0
 
     @staticmethod
     def choose() -> Ports:
-        return Ports(*free_ports(8))
+        return Ports(*free_ports(len(fields(Ports))))
 
     @staticmethod
     def from_json(value: Any) -> Ports | None:
@@ -81,13 +87,13 @@ class Ports:
     def from_arguments(arguments: Sequence[str]) -> Ports | None:
         """The ports with which a running server was started."""
         given = dict(argument.split("=", 1) for argument in arguments if "=" in argument)
-        return Ports.from_json({name: given.get(flag) for name, flag in _PORT_FLAGS.items()})
+        return Ports.from_json({name: given[flag] for name, flag in _PORT_FLAGS.items() if flag in given})
 
     def to_json(self) -> dict[str, int]:
         return asdict(self)
 
     def all(self) -> tuple[int, ...]:
-        return tuple(self.to_json().values())
+        return tuple(port for port in self.to_json().values() if port)
 
     def sockets(self) -> list[Path]:
         """The Unix sockets that the server creates for its gRPC ports; a killed server leaves them behind."""
@@ -109,6 +115,8 @@ _PORT_FLAGS: Mapping[str, str] = {
     "filer_grpc": "-filer.port.grpc",
     "s3": "-s3.port",
     "s3_grpc": "-s3.port.grpc",
+    # Counts by kind of request, without credentials, names of objects or data; whoever may read them may not write.
+    "metrics": "-metricsPort",
 }
 
 
@@ -248,6 +256,7 @@ _LONGEST = 10
 _HUNG_SECONDS = 20.0
 _LEAST_FREE_BYTES = 1 << 30
 _FLUSH_SECONDS = 5.0
+_METRICS_SECONDS = 5.0
 _PROBE_KEY = "penstock/.writable"
 
 
@@ -345,6 +354,23 @@ class EmbeddedLake:
             free_bytes=shutil.disk_usage(existing).free,
         )
 
+    def requests(self) -> dict[str, int] | None:
+        """S3 requests since the server's start by kind, failed ones included; None where nothing counts them.
+
+        SeaweedFS counts HEAD as GET.
+        """
+        server = self._running()
+        if server is None or not server.ports.metrics:
+            return None
+        connection = http.client.HTTPConnection("127.0.0.1", server.ports.metrics, timeout=_METRICS_SECONDS)
+        with contextlib.closing(connection):
+            try:
+                connection.request("GET", "/metrics")
+                text = connection.getresponse().read().decode()
+            except (OSError, http.client.HTTPException):
+                return None
+        return counted_requests(text)
+
     def _changing(self) -> contextlib.AbstractContextManager[None]:
         return self._home.lock(
             "lake", busy="Another command is starting or stopping the embedded lake", wait_seconds=2 * _READY_SECONDS
@@ -429,7 +455,9 @@ class EmbeddedLake:
             recorded = Ports.from_json(read_json(self._ports))
         except StateError:
             recorded = None
-        return recorded if recorded and await_free_ports(recorded.all()) else Ports.choose()
+        if recorded is None or not await_free_ports(recorded.all()):
+            return Ports.choose()
+        return recorded if recorded.metrics else replace(recorded, metrics=free_ports(1)[0])
 
     def _await_ready(self, server: Server, seconds: float) -> bool:
         """Wait until the server answers; return False if it ended, or made no progress for `seconds`.
@@ -494,6 +522,17 @@ class EmbeddedLake:
     def _register(self, server: Server) -> Lake:
         lakes, lake = Lakes(self._home), self._lake(server)
         return lake if lake in lakes.all() else lakes.add(lake)
+
+
+_REQUESTS = re.compile(r'^SeaweedFS_s3_request_total\{.*\btype="(\w+)".*\} (\S+)$', re.MULTILINE)
+
+
+def counted_requests(metrics: str) -> dict[str, int]:
+    """The requests by kind, over all buckets and status codes, in the server's metrics."""
+    found: dict[str, int] = {}
+    for kind, count in _REQUESTS.findall(metrics):
+        found[kind] = found.get(kind, 0) + int(float(count))
+    return found
 
 
 def _own_processes() -> Iterator[int]:

@@ -122,6 +122,18 @@ def daemons(home: Home, lake: Lake) -> dict[str, ProcessId]:
     return {}
 
 
+def requests(home: Home, lake: Lake) -> dict[str, int] | None:
+    """S3 requests of all clients by kind, since the start of the lake's store; None where this home cannot know them.
+
+    GET includes HEAD, which costs the same in public clouds.
+    """
+    if lake.kind == EMBEDDED:
+        return EmbeddedLake(home).requests()
+    if lake.kind == KIND and (ceph := Ceph(home)).state() is not None:
+        return ceph.requests()
+    return None
+
+
 def _ceph(ceph: Ceph, lake: Lake) -> StoreFacts:
     state = ceph.state()
     if state is None:

@@ -164,6 +164,16 @@ def test_the_load_of_the_lab_itself_is_no_busy_machine() -> None:
     assert doubts([replace(run, samples=tuple(second_arm))]) == ()
 
 
+def test_requests_of_another_client_make_the_count_of_requests_doubtful() -> None:
+    counted = {"store_requests": {"GET": 40}}
+    assert doubts([tpcds(usage={**counted, "store_foreign_requests": 0})]) == ()
+    doubt = only([tpcds(usage={**counted, "store_foreign_requests": 12})])
+    assert (doubt.kind, doubt.wrong) == ("busy store", False)
+    assert doubt.sentence.startswith(
+        "Another client sent up to 12 requests in the second before 1 of 5 rounds (no. 2). "
+    )
+
+
 def test_a_query_whose_answer_could_not_be_checked_is_unchecked_and_not_wrong() -> None:
     unknown = {"kind": "answer", "query": "q2", "verdict": "unchecked", "repetition": 2, "note": "no disk"}
     document = report.document([tpcds(unchecked="q2", more=(unknown,))])

@@ -33,6 +33,13 @@ def test_an_application_takes_from_its_submission_to_the_end_of_its_driver(
     assert (sample["submitted_ms"], sample["elapsed_ms"]) == (SUBMITTED_MS, elapsed_ms)
 
 
+def test_the_clock_of_another_machine_measures_no_time_of_an_application() -> None:
+    size = ClusterSize(ProcessSize(1, 1 << 30), ProcessSize(2, 2 << 30), 1)
+    an_hour_behind = {"processes": {"driver": {"ended_ms": SUBMITTED_MS - 3_600_000}}}
+    ended = Application("app-1", ApplicationSpec("x.jar", size, "x"), State.FINISHED, NOW, summary=an_hour_behind)
+    assert application_sample(ended, "sort", seen_ended_ms=SUBMITTED_MS + 9_000)["elapsed_ms"] == 9_000
+
+
 def test_an_application_that_has_not_ended_has_no_time() -> None:
     size = ClusterSize(ProcessSize(1, 1 << 30), ProcessSize(2, 2 << 30), 1)
     running = Application("app-1", ApplicationSpec("x.jar", size, "x"), State.RUNNING, NOW)

@@ -6,20 +6,25 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from penstock.errors import ClusterError
 from penstock.lab import launchers
-from penstock.lab.launchers import PlainSpark, SubmissionResult
+from penstock.lab.launchers import EngineLauncher, Job, PlainSpark, SubmissionResult
 from penstock.lake.model import Lake
-from penstock.model import ClusterSize, ProcessSize
+from penstock.model import Application, ApplicationSpec, ClusterSize, ProcessSize, State
 from penstock.processes import ProcessId
 from penstock.runtime.jvm import Java
 from tests.support.waiting import within
+from tests.unit.lab.lab_fakes import NOW
 
 SIZE = ClusterSize(ProcessSize(1, 1 << 30), ProcessSize(2, 2 << 30), 1)
 LAKE = Lake("test", ("http://127.0.0.1:1",), "bucket", "environment", kind="s3")
@@ -212,3 +217,25 @@ def test_what_belongs_to_a_living_process_is_left_alone(tmp_path: Path) -> None:
         owner.kill()
     assert directory.exists()
     assert (tmp_path / "plain-notes").exists()
+
+
+@pytest.mark.parametrize(("backend", "elapsed_ms"), [("local", 9_000), ("kubernetes", 8_000)])
+def test_a_driver_elsewhere_is_timed_by_the_clock_of_the_machine_that_submits_it(
+    backend: str, elapsed_ms: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    submitted_ms = int(NOW.timestamp() * 1000)
+
+    def run(spec: ApplicationSpec, on_change: Callable[..., None], *, cores_per_core: float) -> Application:
+        application = Application("app-1", spec, State.RUNNING, NOW)
+        # The first attempt fails, and the end of the second is seen 8 s after the submission.
+        for seconds, state in ((1, State.STOPPING), (2, State.WAITING), (8, State.STOPPING), (12, State.FINISHED)):
+            monkeypatch.setattr(time, "time", lambda seconds=seconds: submitted_ms / 1000 + seconds)
+            on_change(replace(application, state=state), None)
+        summary = {"processes": {"driver": {"ended_ms": submitted_ms + 9_000}}}
+        return replace(application, state=State.FINISHED, summary=summary)
+
+    engine = SimpleNamespace(backend=SimpleNamespace(name=backend))
+    bench: Any = SimpleNamespace(lake=LAKE, engine=engine, run=run)
+    monkeypatch.setattr(launchers, "workloads_jar", lambda: Path("workloads.jar"))
+    job = Job("run", "sort", "TeraSort", "Main", (), SIZE, "default", {})
+    assert EngineLauncher(bench).run(job, lambda _: None).sample["elapsed_ms"] == elapsed_ms

@@ -190,3 +190,53 @@ def test_the_block_may_fail_and_is_metered_all_the_same(tmp_path: Path) -> None:
     with pytest.raises(KeyError), metering.metering(Home(tmp_path), FOREIGN) as usage:
         raise KeyError
     assert "elapsed_ms" in usage.values
+
+
+class CountingStore:
+    """A store whose counter each client advances; None while it does not answer."""
+
+    def __init__(self) -> None:
+        self.counts: dict[str, int] | None = {"GET": 100}
+
+    def get(self, number: int) -> None:
+        assert self.counts is not None
+        self.counts = {**self.counts, "GET": self.counts["GET"] + number}
+
+    def read(self) -> dict[str, int] | None:
+        return self.counts
+
+
+def test_requests_count_while_applications_run_and_once_where_these_overlap() -> None:
+    store = CountingStore()
+    counter = metering.RequestCounter(store.read)
+    store.get(1)
+    with counter.counting():
+        store.get(10)
+        with counter.counting():
+            store.get(100)
+        store.get(1000)
+    store.get(2)
+    with counter.counting():
+        store.get(10_000)
+        store.counts = {**(store.counts or {}), "PUT": 3}
+    assert counter.counts() == {"GET": 11_110, "PUT": 3}
+
+
+@pytest.mark.parametrize("after", [None, {"GET": 5}], ids=["does not answer", "restarted"])
+def test_requests_that_a_store_forgot_are_unknown_and_not_few(after: dict[str, int] | None) -> None:
+    store = CountingStore()
+    counter = metering.RequestCounter(store.read)
+    with counter.counting():
+        store.counts = after
+    assert counter.counts() is None
+
+
+def test_without_an_application_there_are_no_requests() -> None:
+    assert metering.RequestCounter(CountingStore().read).counts() is None
+    assert metering.RequestCounter().foreign() is None
+
+
+def test_requests_while_nothing_of_the_lab_runs_are_another_clients(monkeypatch: pytest.MonkeyPatch) -> None:
+    store = CountingStore()
+    monkeypatch.setattr(time, "sleep", lambda _: store.get(7))
+    assert metering.RequestCounter(store.read).foreign() == 7

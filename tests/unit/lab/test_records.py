@@ -93,6 +93,29 @@ def test_a_damaged_line_is_left_out_and_counted(home: Home, line: bytes) -> None
     assert run.damaged_lines == 1
 
 
+@given(st.data())
+def test_damage_that_leaves_valid_json_changes_no_sample(
+    tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
+) -> None:
+    recorder = Recorder.begin(Home(tmp_path_factory.mktemp("home")), description())
+    for query, elapsed_ms in (("q1", 1234), ("q2", 56.78)):
+        recorder.add("query", query=query, elapsed_ms=elapsed_ms)
+    before, file = recorder.run().samples, recorder.directory / "samples.jsonl"
+    whole = file.read_bytes()
+    at, byte = data.draw(st.integers(0, len(whole) - 1)), data.draw(st.binary(min_size=1, max_size=1))
+    file.write_bytes(whole[:at] + byte + whole[at + 1 :])
+    for sample in recorder.run().samples:
+        assert any(sample.items() >= one.items() for one in before)
+
+
+def test_another_digit_of_a_time_is_damage(home: Home) -> None:
+    recorder = Recorder.begin(home, description())
+    recorder.add("query", query="q1", elapsed_ms=1234)
+    file = recorder.directory / "samples.jsonl"
+    file.write_bytes(file.read_bytes().replace(b"1234", b"9234"))
+    assert (recorder.run().samples, recorder.run().damaged_lines) == ((), 1)
+
+
 def sample_lines() -> list[bytes]:
     """Two repetitions and the end of a run, the first of them measured in two attempts."""
     at = [{"repetition": 1, "attempt": 1}, {"repetition": 1, "attempt": 2}, {"repetition": 2, "attempt": 1}]

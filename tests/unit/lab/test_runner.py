@@ -12,10 +12,12 @@ from penstock.engine.submission import Submission
 from penstock.errors import InvalidInput, LakeError, MissingRequirement
 from penstock.lab import experiment, launchers, runner
 from penstock.lab.experiment import Experiment, MeasurementPlan
+from penstock.lab.session import Session
 from penstock.lake import stores
 from penstock.lake.ceph import rbd
 from penstock.lake.stores import StoreFacts
-from penstock.model import ApplicationSpec, ClusterSize
+from penstock.model import ApplicationSpec, ClusterSize, State
+from tests.unit.lab.lab_fakes import PretendingEngine
 from tests.unit.lab.lab_world import Lab
 
 
@@ -35,6 +37,29 @@ def test_experiments_are_measured_one_after_the_other(lab: Lab) -> None:
     assert lab.done == [("a", 1), ("b", 1), ("b", 2), ("a", 2), ("c", 1), ("c", 2)]
     assert [run.description.arm for run in (*first, *second)] == ["a", "b", "c"]
     assert len({run.description.experiment for run in first}) == 1
+
+
+def test_the_requests_of_the_applications_are_recorded_and_not_the_labs_own(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    counts = {"GET": 5}
+    monkeypatch.setattr(stores, "requests", lambda *_: dict(counts))
+    monkeypatch.setattr("penstock.lab.metering._QUIET_SECONDS", 0)
+    monkeypatch.setattr(launchers, "workloads_jar", lambda: Path("workloads.jar"))
+
+    def work(_: ApplicationSpec) -> State:
+        counts["GET"] += 100
+        return State.FINISHED
+
+    def session_work(session: Session) -> None:
+        counts["GET"] += 7
+        session.application("sort", "Main", (), name="TeraSort")
+        counts["GET"] += 9
+
+    lab.engine, lab.during_session = PretendingEngine(work), session_work
+    (run,) = lab.measure("a", MeasurementPlan(repetitions=1))
+    (used,) = run.of_kind("usage")
+    assert (used["store_requests"], used["store_foreign_requests"]) == ({"GET": 100}, 0)
 
 
 def test_warm_up_is_recorded_and_marked_as_such(lab: Lab) -> None:

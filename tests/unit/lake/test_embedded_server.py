@@ -1,3 +1,4 @@
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,12 +10,28 @@ from penstock.lake import embedded
 from penstock.lake.model import Credentials
 from penstock.units import MIB
 
-PORTS = embedded.Ports(*range(20001, 20009))
+PORTS = embedded.Ports(*range(20001, 20010))
 COMMAND = embedded.server_command(Path("/opt/bin/weed"), PORTS, volume_mib=256)
 
 
 def test_the_ports_of_a_running_server_are_read_back_from_its_arguments() -> None:
     assert embedded.Ports.from_arguments(COMMAND) == PORTS
+
+
+def test_a_server_of_an_earlier_release_is_recognized_without_a_port_of_metrics() -> None:
+    arguments = [argument for argument in COMMAND if not argument.startswith("-metricsPort")]
+    assert embedded.Ports.from_arguments(arguments) == replace(PORTS, metrics=0)
+    assert 0 not in replace(PORTS, metrics=0).all()
+
+
+def test_requests_are_counted_by_kind_over_buckets_and_status_codes() -> None:
+    metrics = """# TYPE SeaweedFS_s3_request_total counter
+SeaweedFS_s3_request_total{bucket="a",code="200",type="GET"} 7
+SeaweedFS_s3_request_total{bucket="a",code="404",type="GET"} 2
+SeaweedFS_s3_request_total{bucket="b",code="200",type="PUT"} 1.5e+06
+SeaweedFS_s3_request_seconds_count{bucket="a",type="GET"} 99
+"""
+    assert embedded.counted_requests(metrics) == {"GET": 9, "PUT": 1_500_000}
 
 
 def test_a_server_is_known_by_its_arguments_and_a_stranger_is_not() -> None:

@@ -10,6 +10,7 @@ import pytest
 
 from penstock.home import Home
 from penstock.lake import stores
+from penstock.lake.ceph import daemons
 from penstock.lake.ceph.cluster import Ceph
 from penstock.lake.ceph.layout import CephState, Layout
 from penstock.lake.model import Lake
@@ -53,6 +54,25 @@ def test_a_ceph_that_is_not_there_any_more_is_no_reason_to_fail(tmp_path: Path) 
     gone = replace(FOREIGN, name="ceph", kind="ceph")
     assert stores.store_facts(Home(tmp_path), gone).protection == ""
     assert stores.daemons(Home(tmp_path), gone) == {}
+
+
+def test_requests_are_counted_by_stores_of_this_home_alone(tmp_path: Path) -> None:
+    for lake in (FOREIGN, EMBEDDED, replace(FOREIGN, name="ceph", kind="ceph")):
+        assert stores.requests(Home(tmp_path), lake) is None, "no such store runs here"
+
+
+def test_the_requests_at_a_ceph_are_those_of_all_gateways_or_unknown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home, answers = Home(tmp_path / "home"), {"client.rgw.0": {"rgw": {"req": 20, "get": 12, "put": 3}}}
+    ceph = Ceph(home)
+    ceph.directory.mkdir(parents=True)
+    replace(CephState.new(Layout.validated(gateways=2), None), made=True).store(ceph.directory)
+    monkeypatch.setattr(daemons, "ask", lambda _, entity, __: answers.get(entity))
+    lake = replace(FOREIGN, name="ceph", kind="ceph")
+    assert stores.requests(home, lake) is None, "the second gateway does not answer"
+    answers["client.rgw.1"] = {"rgw": {"req": 5, "get": 1, "put": 0}}
+    assert stores.requests(home, lake) == {"GET": 13, "PUT": 3, "other": 9}
 
 
 def test_what_is_recorded_of_a_store_is_plain_data(tmp_path: Path) -> None:

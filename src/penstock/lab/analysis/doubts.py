@@ -71,6 +71,11 @@ def lead(found: Sequence[Doubt]) -> str:
     return f"{units.capitalised(kinds)}. " if kinds else ""
 
 
+def unsaid(reason: str, found: Sequence[Doubt]) -> str:
+    """The reason why there is no verdict; empty where the `lead` of the page names it already."""
+    return "" if any(reason.startswith(doubt.kind) for doubt in found) else reason
+
+
 def valid(found: Sequence[Doubt]) -> bool:
     """Return whether figures are valid, if with cautions; only then may a headline speak of all and every."""
     return not any(doubt.wrong for doubt in found)
@@ -239,6 +244,17 @@ def _busy_machine(run: Run) -> str:
     return f"a load of {load:.1f} on {units.plural(cores, 'core')} before the first repetition"
 
 
+def _busy_store(run: Run) -> str:
+    """Requests just before a repetition, which are another client's; that client may go on meanwhile."""
+    found = [sample for sample in counted(run, "usage") if sample.get("store_foreign_requests")]
+    if not found:
+        return ""
+    most = max(sample["store_foreign_requests"] for sample in found)
+    numbers = [str(sample.get("repetition", 1)) for sample in found]
+    times = f"{len(numbers)} of {units.plural(len(counted(run, 'usage')), 'round')} (no. {units.some(numbers)})"
+    return f"another client sent up to {units.plural(most, 'request')} in the second before {times}"
+
+
 def _resumed(run: Run) -> str:
     times = len(run.of_kind("resumed"))
     return f"interrupted and resumed{f' {times} times' if times > 1 else ''}" if times else ""
@@ -265,6 +281,7 @@ _RULES = (
     _Rule("unchecked answer", _unchecked, "The work may be wrong: measure again with validation."),
     _Rule("doubtful time", _doubtful_times, "Measure again on an idle machine."),
     _Rule("busy machine", _busy_machine, "Stop other programs and measure again."),
+    _Rule("busy store", _busy_store, "Counts of requests may include that client's: measure again without it."),
     _Rule("changed commit", _changed_commit, "A median mixes both programs: measure again with one."),
     _Rule("changed versions", _changed_versions, "A median mixes them: measure again with one set."),
     _Rule("resumed run", _resumed, "Caches and load may differ between its rounds."),

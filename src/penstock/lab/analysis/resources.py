@@ -41,9 +41,8 @@ class Role:
 
     def requests(self) -> Mapping[str, float]:
         """S3 requests by kind, as the median over the applications; the most frequent kind first."""
-        counts = [use.requests for use in self._io_metrics()]
-        kinds = dict.fromkeys(kind for count in counts for kind in count)
-        found = {kind: statistics.median(count.get(kind, 0) for count in counts) for kind in kinds}
+        uses = self._io_metrics()
+        found = {kind: statistics.median(use.requests.get(kind, 0) for use in uses) for kind in _kinds(uses)}
         return dict(sorted(found.items(), key=lambda item: -item[1]))
 
     def _io_metrics(self) -> list[IoMetrics]:
@@ -100,22 +99,59 @@ def most_at_once(applications: Sequence[Sample], amounts: Sequence[int]) -> int:
 
 @dataclass(frozen=True)
 class RoundRequests:
-    """GET requests in one repetition; `files` are those that scans opened, None where the workload counts none."""
+    """Requests in one repetition by kind; one that nothing counts is missing.
 
-    gets: float
+    `files` are those that scans opened, None where the workload counts none.
+    """
+
+    kinds: Mapping[str, float]
     files: float | None
+
+    @property
+    def gets(self) -> float:
+        return self.kinds.get("GET", 0)
 
     @property
     def gets_per_file(self) -> float | None:
         return self.gets / self.files if self.files else None
 
+    def others(self, *named: str) -> float | None:
+        """The requests of all other kinds; None where no other kind was counted."""
+        counts = [count for kind, count in self.kinds.items() if kind not in named]
+        return sum(counts) if counts else None
+
+
+def counted_at_store(run: Run) -> bool:
+    """Return whether the store counted the requests of every repetition."""
+    samples = counted(run, "usage")
+    return bool(samples) and all(sample.get("store_requests") for sample in samples)
+
+
+def requests_at_store(run: Run) -> list[RoundRequests]:
+    """Requests of each repetition that its store counted while applications ran, with those of warm-up iterations."""
+    files: dict[int, float] = {}
+    for sample in run.of_kind("query"):
+        if "reads" in sample:
+            number = int(sample.get("repetition", 1))
+            files[number] = files.get(number, 0) + sum(table["files"] for table in sample["reads"].values())
+    # Of a query that failed, requests are known and files are not.
+    failed = {int(sample.get("repetition", 1)) for sample in run.of_kind("query") if sample["status"] != "ok"}
+    return [
+        RoundRequests(sample["store_requests"], None if number in failed else files.get(number))
+        for sample in counted(run, "usage")
+        if sample.get("store_requests") and (number := int(sample.get("repetition", 1)))
+    ]
+
 
 def requests_by_round(run: Run) -> list[RoundRequests]:
-    """GETs of each repetition: those of the queries that count files and requests, or else of all applications."""
+    """Requests of each repetition that Penstock's file system counted.
+
+    They are the GETs of the queries that count files and requests, or else all requests of all applications.
+    """
     if queries := [s for s in counted(run, "query") if s["status"] == "ok" and "reads" in s and "lake" in s]:
         return [
             RoundRequests(
-                sum(sample["lake"].get("requests_get", 0) for sample in samples),
+                {"GET": sum(sample["lake"].get("requests_get", 0) for sample in samples)},
                 sum(table["files"] for sample in samples for table in sample["reads"].values()),
             )
             for samples in _by_round(queries).values()
@@ -123,10 +159,14 @@ def requests_by_round(run: Run) -> list[RoundRequests]:
     rounds = _by_round(counted(run, "application")).values()
     uses = [[IoMetrics.of(sample.get("summary") or {}) for sample in samples] for samples in rounds]
     return [
-        RoundRequests(sum(use.requests.get("GET", 0) for use in known), None)
+        RoundRequests({kind: sum(use.requests.get(kind, 0) for use in known) for kind in _kinds(known)}, None)
         for found in uses
         if len(known := [use for use in found if use]) == len(found)
     ]
+
+
+def _kinds(uses: Sequence[IoMetrics]) -> list[str]:
+    return list(dict.fromkeys(kind for use in uses for kind in use.requests))
 
 
 def _by_round(samples: Sequence[Sample]) -> dict[int, list[Sample]]:

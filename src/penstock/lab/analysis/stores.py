@@ -11,13 +11,14 @@ import math
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from penstock import units
 from penstock.lab.analysis import cost
 from penstock.lab.analysis.cost import CompletedWork, Protection, Relative
 from penstock.lab.analysis.samples import failed_queries, gb_per_core_hour, measured_in_turns, natural_key
-from penstock.lab.analysis.verdicts import Ratio, ratio
+from penstock.lab.analysis.verdicts import Ratio, holm, ratio
 from penstock.lab.records import Run
 from penstock.prices import Medium, Prices
 
@@ -88,11 +89,21 @@ class StoreMatrix:
 
     def ratio(self, row: Row, store: Store) -> Ratio | None:
         """The ratio of the store's time to the baseline's; None where one of them did not complete the row."""
-        before, after = row.cells.get(self.baseline.name), row.cells.get(store.name)
-        if before is None or after is None:
-            return None
-        in_turns = measured_in_turns((before.run, after.run))
-        return ratio(store.name, before.work.rounds, after.work.rounds, before.work.unit, in_turns=in_turns)
+        return self._ratios.get((id(row), store.name))
+
+    @cached_property
+    def _ratios(self) -> Mapping[tuple[int, str], Ratio]:
+        """The ratios by row and store. Verdicts on all cells are one family, so they are corrected together."""
+        found: dict[tuple[int, str], Ratio] = {}
+        for row in self.rows:
+            if before := row.cells.get(self.baseline.name):
+                for name, after in row.cells.items():
+                    in_turns = measured_in_turns((before.run, after.run))
+                    found[id(row), name] = ratio(
+                        name, before.work.rounds, after.work.rounds, before.work.unit, in_turns=in_turns
+                    )
+        family = {key: part for key, part in found.items() if part.name != self.baseline.name}
+        return {**found, **dict(zip(family, holm(list(family.values())), strict=True))}
 
     def relative(self, row: Row, store: Store) -> Relative | None:
         """Time and price of raw capacity relative to the baseline; None where one of the two is unknown."""

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from penstock import units
-from penstock.lab.analysis.doubts import doubts
+from penstock.lab.analysis.doubts import Doubt, doubts, unsaid
 from penstock.lab.analysis.resources import QueryReads, core_seconds, query_reads
 from penstock.lab.analysis.samples import failed_queries, natural_key
 from penstock.lab.analysis.verdicts import (
@@ -213,10 +213,11 @@ def document(runs: Sequence[Run]) -> Document:
     one = found[0] if len(found) == 1 else None
     subject = f"{names[1]} against {names[0]}" if one else units.plural(len(runs), "arm")
     own = _OWN.get(descriptions[0].workload)
+    doubted = doubts(runs, names=names)
     return Document(
         kicker=f"Penstock lab · {workload_title(descriptions[0])} · {subject}",
-        result=_headline(one, names) if one else _headline_of_arms(names[0], arms),
-        doubts=doubts(runs, names=names),
+        result=_headline(one, names, doubted) if one else _headline_of_arms(names[0], arms, doubted),
+        doubts=doubted,
         key_figures=_key_figures(one, names) if one else _key_figures_of_arms(names[0], arms),
         sections=[
             *checks.failures(runs, names),
@@ -305,7 +306,7 @@ def evidence(part: Ratio) -> str:
     return f"95 % interval of the paired ratios of {part.rounds} rounds {interval(part)}, {part.verdict}"
 
 
-def _headline(found: Comparison, names: Sequence[str]) -> str:
+def _headline(found: Comparison, names: Sequence[str], doubted: Sequence[Doubt]) -> str:
     baseline, candidate = names
     total = found.total
     one, many = nouns(found.baseline)
@@ -321,7 +322,7 @@ def _headline(found: Comparison, names: Sequence[str]) -> str:
         return f"No difference shown{rounds}: {candidate} against {baseline}{over}{sides}."
     sentence = f"{units.capitalised(candidate)} took {units.number(total.ratio)}× the time of {baseline}{over}{rounds}"
     if total.verdict not in (FASTER, SLOWER):
-        return f"{sentence}{sides}; {total.verdict}."
+        return f"{'; '.join(filter(None, (sentence + sides, unsaid(total.verdict, doubted))))}."
     if len(found.parts) == 1:
         return f"{sentence}{sides}."
     slower = [part.name for part in found.parts if part.verdict == SLOWER and part.ratio > _CLEARLY_SLOWER]
@@ -403,7 +404,7 @@ def _key_figures(found: Comparison, names: Sequence[str]) -> list[KeyFigure]:
     return figures
 
 
-def _headline_of_arms(baseline: str, arms: Mapping[str, Comparison]) -> str:
+def _headline_of_arms(baseline: str, arms: Mapping[str, Comparison], doubted: Sequence[Doubt]) -> str:
     totals = {name: arm.total for name, arm in arms.items()}
     verdicts = {name: total.verdict for name, total in totals.items()}
     rounds = min(total.rounds for total in totals.values())
@@ -423,7 +424,7 @@ def _headline_of_arms(baseline: str, arms: Mapping[str, Comparison]) -> str:
         sentence = f"{units.capitalised(best)} took {ratio}× the time of {baseline}{over}{first}"
     else:
         sentence = f"{units.capitalised(baseline)} took the least time of {len(arms) + 1} arms{over}"
-    for verdict in (NO_DIFFERENCE, TOO_FEW, NOT_IN_TURNS):
+    for verdict in filter(None, (NO_DIFFERENCE, unsaid(TOO_FEW, doubted), unsaid(NOT_IN_TURNS, doubted))):
         if names := [name for name in verdicts if verdicts[name] == verdict]:
             sentence += f"; {verdict}" + (f" ({units.some(names)})" if len(names) < len(arms) else "")
     return f"{sentence}."

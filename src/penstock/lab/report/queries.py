@@ -99,8 +99,7 @@ def _times(run: Run, medians: Mapping[str, float]) -> list[Section]:
         "time-per-query",
         query_plots.query_bars(medians, planning),
         f"The longest: {slow}.",
-        height=360,
-        wide=len(medians) > 30,
+        height=80 + 16 * len(medians),
     )
     sections = [
         Section("Time per query", f"The longest are {slow}: {share:.0%} of the total.", [bars]),

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from penstock import units
 from penstock.lab.analysis.resources import (
     DiskTrack,
+    RoundRequests,
     core_seconds_by_round,
+    counted_at_store,
     daemons,
     device_uses,
     disk_tracks,
     peak_memory_by_round,
     repetition_total,
+    requests_at_store,
     requests_by_round,
     roles,
     shuffle_disk,
@@ -123,46 +126,73 @@ def device_sections(run: Run) -> list[Section]:
     return [Section("Devices", f"Medians over the repetitions. {_NOTE}", parts)]
 
 
+_KINDS = ("PUT", "LIST")
+"""The kinds of requests with a column of their own, besides GET."""
+_AT_STORE = (
+    "The store counted the requests while the applications ran, HEAD as GET: they are the arm's where no other client "
+    "used the store."
+)
+_BY_CLIENT = "Penstock counted its requests itself; those of plain Spark, and those at this store, are not counted."
+
+
 def compared_applications(runs: Sequence[Run], names: Sequence[str]) -> list[Section]:
     """Processor time, memory and requests of each run's applications; empty without any."""
+    requests, at_store = _requests(runs)
     rows = [
         (
             name,
             *_figure(core_seconds_by_round(run), units.number),
             *_figure(peak_memory_by_round(run), units.size),
-            *_figure([found.gets for found in requests_by_round(run)], units.count),
-            *_figure(
-                [each for found in requests_by_round(run) if (each := found.gets_per_file) is not None], units.number
-            ),
+            *_figure([found.gets for found in own], units.count),
+            *_figure(_known(found.gets_per_file for found in own), units.number),
+            *(_figure(_known(found.kinds.get(kind) for found in own), units.count)[0] for kind in _KINDS),
+            _figure(_known(found.others("GET", *_KINDS) for found in own), units.count)[0],
         )
-        for run, name in zip(runs, names, strict=True)
+        for run, name, own in zip(runs, names, requests, strict=True)
     ]
-    columns = tuple(
-        part
-        for figure in ("core-seconds", "peak memory", "GETs", "GETs per opened file")
-        for part in (figure, f"{figure}, range")
+    columns = (
+        *(
+            part
+            for figure in ("core-seconds", "peak memory", "GETs", "GETs per opened file")
+            for part in (figure, f"{figure}, range")
+        ),
+        *(f"{kind}s" for kind in _KINDS),
+        "other requests",
     )
     table = Table(("arm", *columns), rows, numeric=frozenset(range(1, len(columns) + 1))).filled()
     if len(table.columns) == 1:
         return []
     note = (
         "Of drivers and executors, per repetition: medians and ranges. Peak memory is the sum of the peaks of the "
-        "processes at work at once. Plain Spark does not count its requests."
+        f"processes at work at once. {_AT_STORE if at_store else _BY_CLIENT}"
     )
     return [Section("Resources", note, [table], brief=True)]
 
 
 def compared_data(runs: Sequence[Run], names: Sequence[str]) -> dict[str, Any]:
     """The figures of `compared_applications` of each repetition, for JSON."""
+    requests, at_store = _requests(runs)
     return {
         name: {
             "core_seconds": core_seconds_by_round(run),
             "peak_memory_bytes": peak_memory_by_round(run),
-            "gets": [found.gets for found in requests_by_round(run)],
-            "gets_per_opened_file": [found.gets_per_file for found in requests_by_round(run)],
+            "requests_counted_by": "store" if at_store else "client",
+            "requests": [dict(found.kinds) for found in own],
+            "gets": [found.gets for found in own],
+            "gets_per_opened_file": [found.gets_per_file for found in own],
         }
-        for run, name in zip(runs, names, strict=True)
+        for run, name, own in zip(runs, names, requests, strict=True)
     }
+
+
+def _requests(runs: Sequence[Run]) -> tuple[list[list[RoundRequests]], bool]:
+    """The requests of each run by round, and whether stores counted them: one instrument for all runs of a table."""
+    at_store = all(map(counted_at_store, runs))
+    return [requests_at_store(run) if at_store else requests_by_round(run) for run in runs], at_store
+
+
+def _known(values: Iterable[float | None]) -> list[float]:
+    return [value for value in values if value is not None]
 
 
 def _figure(values: Sequence[float], write: Write) -> tuple[str, str]:
@@ -256,8 +286,13 @@ _MACHINE_FIGURES: tuple[tuple[str, str, Callable[[float], str]], ...] = (
 def machine_sections(run: Run) -> list[Section]:
     """Use of store, catalog, disk and machine; empty for a run that was not metered."""
     rows: list[tuple[str, ...]] = []
-    for label, key, write in _MACHINE_FIGURES:
-        values = usage(run, key)
+    figures = [(label, usage(run, key), write) for label, key, write in _MACHINE_FIGURES]
+    own = requests_at_store(run) if counted_at_store(run) else []
+    kinds = dict.fromkeys(kind for counts in own for kind in counts.kinds)
+    figures += [
+        (f"store, {kind} requests", [counts.kinds.get(kind, 0) for counts in own], units.count) for kind in kinds
+    ]
+    for label, values, write in figures:
         if values:
             found = spread(values)
             ranged = f"{write(found.low)} to {write(found.high)}" if found.count > 1 else ""
@@ -268,6 +303,7 @@ def machine_sections(run: Run) -> list[Section]:
         rows = [row[:2] for row in rows]
     columns = ("", "median", "range")[: len(rows[0])]
     note = "Per repetition, from the kernel's counters, which cover only the processes of this machine."
+    note += " Requests are those of all clients while the applications ran; HEAD counts as GET." if own else ""
     parts = [Table(columns, rows, numeric=frozenset({1, 2})), *_daemons(run)]
     return [Section("Store, disk and machine", note, parts), *device_sections(run)]
 

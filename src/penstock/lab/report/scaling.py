@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from penstock import units
 from penstock.lab.analysis import cost
 from penstock.lab.analysis.cost import CORE_HOURS, Sizing
-from penstock.lab.analysis.doubts import SIZE, doubts
+from penstock.lab.analysis.doubts import SIZE, Doubt, doubts, unsaid
 from penstock.lab.analysis.samples import gb_per_core_hour
 from penstock.lab.analysis.usl import WIDEST, Curve, Fit, Law, NoFit, Size, sizes_beyond
 from penstock.lab.analysis.verdicts import Interval
@@ -98,11 +98,11 @@ def sources(prices: Prices, *sections: str) -> Section:
 def document(runs: Sequence[Run], prices: Prices | None = None) -> Document:
     """The report of right-sizing. Raises `ValueError` where no repetition succeeded on any size."""
     sizing = cost.sizing(runs, prices)
-    name = workload_title(runs[0].description)
+    name, doubted = workload_title(runs[0].description), doubts(runs, subject=SIZE)
     return Document(
         kicker=f"Penstock lab · {name} · right-sizing over {units.plural(len(sizing.curve.measured), 'cluster size')}",
-        result=headline(name, sizing),
-        doubts=doubts(runs, subject=SIZE),
+        result=headline(name, sizing, doubted),
+        doubts=doubted,
         key_figures=_key_figures(sizing),
         sections=[
             *checks.failures(runs, [run.description.arm for run in runs]),
@@ -115,7 +115,7 @@ def document(runs: Sequence[Run], prices: Prices | None = None) -> Document:
     )
 
 
-def headline(name: str, sizing: Sizing) -> str:
+def headline(name: str, sizing: Sizing, doubted: Sequence[Doubt]) -> str:
     curve = sizing.curve
     fastest, cheapest = curve.fastest, curve.cheapest
     time = f"{units.seconds(fastest.seconds)} {_per(sizing)}"
@@ -130,21 +130,23 @@ def headline(name: str, sizing: Sizing) -> str:
         )
     if curve.as_fast.cores != fastest.cores:
         sentence += f"; {curve.as_fast.cores} are not shown to be slower"
-    doubt = f"; {curve.doubt}" if curve.doubt and isinstance(curve.fit, Fit) else ""
-    return f"{sentence}; {_slowdown(sizing)}{doubt}."
+    reason = unsaid(curve.doubt, doubted)
+    doubt = f"; {reason}" if reason and isinstance(curve.fit, Fit) else ""
+    return f"{sentence}; {_slowdown(sizing, reason)}{doubt}."
 
 
-def _slowdown(sizing: Sizing) -> str:
+def _slowdown(sizing: Sizing, reason: str) -> str:
     curve = sizing.curve
     if (slower := curve.slower_from) is not None:
         factor = slower.seconds / curve.fastest.seconds
         return f"{slower.cores} cores are slower again, by {factor - 1:.0%}"
-    return _by_law(curve)
+    return _by_law(curve, reason)
 
 
-def _by_law(curve: Curve) -> str:
+def _by_law(curve: Curve, reason: str) -> str:
+    """The sentence on more cores; without a law, the `reason` why no size has a verdict."""
     if isinstance(curve.fit, NoFit):
-        return curve.doubt or "no measured size is shown to be slower than a smaller one"
+        return reason or "no measured size is shown to be slower than a smaller one"
     likely = curve.fit.interval(lambda one: one.peak_cores)
     if likely is None:
         return "with no more measurements than unknowns, the noise is unknown"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from penstock import units
-from penstock.lab.analysis.doubts import doubts
+from penstock.lab.analysis.doubts import Doubt, doubts, unsaid
 from penstock.lab.analysis.samples import SECONDS, Costs, measured_in_turns, measures_by_name, start_seconds
 from penstock.lab.analysis.verdicts import FASTER, SLOWER, holm, ratio, spread
 from penstock.lab.records import Run
@@ -38,10 +38,11 @@ def document(runs: Sequence[Run]) -> Document:
         for arm, found in spreads.items()
     ]
     text = "; ".join(f"{arm} {units.seconds(found.median)}" for arm, found in spreads.items())
+    doubted = doubts(runs)
     return Document(
         kicker="Penstock lab · start-up",
-        result=_headline(list(starts.items()), in_turns=measured_in_turns(runs)),
-        doubts=doubts(runs),
+        result=_headline(list(starts.items()), doubted, in_turns=measured_in_turns(runs)),
+        doubts=doubted,
         key_figures=figures,
         sections=[
             *checks.failures(runs, [run.description.arm for run in runs]),
@@ -60,16 +61,16 @@ def document(runs: Sequence[Run]) -> Document:
     )
 
 
-def _headline(arms: Sequence[tuple[str, Costs]], *, in_turns: bool) -> str:
+def _headline(arms: Sequence[tuple[str, Costs]], doubted: Sequence[Doubt], *, in_turns: bool) -> str:
     if not arms:
         return "No start succeeded."
     first, own = arms[0]
     compared = holm([ratio(name, starts, own, in_turns=in_turns) for name, starts in arms[1:]])
     took = units.seconds(spread(list(own.values())).median)
     sentence = f"{first[0].upper()}{first[1:]} launches its first task after {took}"
+    open_why = ["" if part.verdict in (FASTER, SLOWER) else unsaid(part.verdict, doubted) for part in compared]
     others = [
-        f"{part.name} after {units.seconds(part.baseline.median)}"
-        + ("" if part.verdict in (FASTER, SLOWER) else f" ({part.verdict})")
-        for part in compared
+        f"{part.name} after {units.seconds(part.baseline.median)}{f' ({why})' if why else ''}"
+        for part, why in zip(compared, open_why, strict=True)
     ]
     return f"{sentence}; {', '.join(others)}." if others else f"{sentence}."

@@ -282,7 +282,10 @@ def _times(found: StoreMatrix, labels: Sequence[str]) -> Section:
         for row, label in zip(found.rows, labels, strict=True)
     ]
     columns = ("workload", "unit", *(store.name for store in found.stores))
-    note = f"Medians with their range, and their ratio to {found.baseline.name}; ≈ marks one without a verdict."
+    note = (
+        f"Medians with their range, and their ratio to {found.baseline.name}; ≈ marks one without a verdict. Verdicts "
+        "are corrected for the number of cells (Holm)."
+    )
     left_out = list(dict.fromkeys(name for row in found.rows for name in row.left_out))
     if left_out:
         note += f" Left out, because not every store completed them: {units.some(left_out, 12)}."

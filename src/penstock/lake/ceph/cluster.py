@@ -140,6 +140,19 @@ class Ceph:
         running = self._control.running()
         return [Daemon(name, running.get(name)) for name in self._existing().daemons()]
 
+    def requests(self) -> dict[str, int] | None:
+        """S3 requests since the gateways' start; None while any does not answer.
+
+        Ceph counts HEAD as GET, and neither a failed GET nor any other kind by itself: these are `other`.
+        """
+        gateways = [name for name in self._existing().daemons() if configuration.kind_of(name) == configuration.GATEWAY]
+        answers = [daemons.ask(self.directory, configuration.entity(name), "perf dump") for name in gateways]
+        counters = [(answer or {}).get("rgw") for answer in answers]
+        if not all(counters):
+            return None
+        every, gets, puts = (sum(int(found[key]) for found in counters if found) for key in ("req", "get", "put"))
+        return {"GET": gets, "PUT": puts, "other": every - gets - puts}
+
     def serves(self, name: str) -> bool:
         """Report whether that daemon serves now; a daemon stopped by a signal does not."""
         return self._control.serves(name, self._existing().ports)

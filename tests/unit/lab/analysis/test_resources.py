@@ -75,6 +75,27 @@ def test_without_queries_requests_are_those_of_the_applications_and_no_file_is_c
     assert [(one.gets, one.gets_per_file) for one in found] == [(12, None)]
 
 
+def at_store(requests: dict[str, int] | None) -> dict[str, Any]:
+    return {"kind": "usage", "elapsed_ms": 1000, **({"store_requests": requests} if requests else {})}
+
+
+def test_requests_at_the_store_are_those_of_the_round_over_all_files_of_its_queries() -> None:
+    warm_up = {**query({"item": 2}, None), "warmup": True}
+    found = runs(
+        [warm_up, query({"item": 8}, None), at_store({"GET": 30, "PUT": 4, "LIST": 3, "DELETE": 2})],
+        [query({"item": 10}, None), query({"item": 1}, None, status="failed"), at_store({"GET": 20})],
+    )
+    first, second = resources.requests_at_store(found)
+    assert resources.counted_at_store(found)
+    assert (first.gets, first.gets_per_file, first.others("GET", "PUT", "LIST")) == (30, 3.0, 2)
+    assert (second.gets, second.gets_per_file, second.others("GET")) == (20, None, None)
+
+
+def test_a_round_that_the_store_did_not_count_leaves_all_to_the_client() -> None:
+    assert not resources.counted_at_store(runs([at_store({"GET": 1})], [at_store(None)]))
+    assert not resources.counted_at_store(runs([query({}, 3)]))
+
+
 def test_a_query_that_opens_no_file_has_no_requests_for_each() -> None:
     reads = resources.query_reads(runs([query({}, 3)]))["q3"]
     assert (reads.gets, reads.gets_per_file) == (3, None)

@@ -12,7 +12,7 @@ from penstock.lab.analysis.stores import StoreChoices
 from penstock.lab.records import Run
 from penstock.lab.report.stores import row_labels
 from tests.unit.lab.analysis.test_cost import DISKS, PRICES
-from tests.unit.lab.lab_runs import GB, run, size
+from tests.unit.lab.lab_runs import GB, measure, repetition, run, size
 from tests.unit.lab.store_runs import STORES, dfsio, eight, lake, timed, tpcds
 
 
@@ -174,3 +174,30 @@ def test_the_price_of_raw_capacity_is_that_of_the_drives_it_fills() -> None:
 def test_runs_that_make_no_table_are_refused_with_the_reason(runs: list, chosen: StoreChoices, why: str) -> None:  # type: ignore[type-arg]
     with pytest.raises(ValueError, match=why):
         stores.store_matrix(runs, chosen)
+
+
+def test_a_difference_that_is_shown_alone_may_be_chance_among_many_cells() -> None:
+    def measured(workload: str, store: str, *seconds: float) -> Run:
+        rounds = [
+            sample
+            for number, took in enumerate(seconds, start=1)
+            for sample in repetition(number, [measure(workload, took, bytes=GB)])
+        ]
+        return run(workload, rounds, arm=store, lake=lake(store), experiment=workload)
+
+    def pair(workload: str, *ratios: float) -> list[Run]:
+        return [
+            measured(workload, "HDFS", *[10.0] * 5),
+            measured(workload, "Ceph 3x", *(10 * ratio for ratio in ratios)),
+        ]
+
+    suspect = pair("etl", 1.05, 1.03, 1.07, 1.02, 1.06)
+    others = [run for name in ("kmeans", "terasort", "mixed") for run in pair(name, 1.05, 0.95, 1.04, 0.97, 1.0)]
+    alone, among = (stores.store_matrix(runs) for runs in (suspect, [*suspect, *others]))
+    (one,), (same, *_) = alone.rows, among.rows
+    before, after = alone.ratio(one, alone.stores[1]), among.ratio(same, among.stores[1])
+    assert before is not None
+    assert after is not None
+    assert (before.ratio, before.verdict) == (after.ratio, "slower")
+    assert after.verdict == "no difference shown"
+    assert (after.p_value or 0) >= len(among.rows) * (before.p_value or 1)

@@ -6,6 +6,7 @@ import itertools
 import json
 import math
 import re
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -28,7 +29,17 @@ SIZE = {
 EVIL = "</script><script>alert(1)</script>"
 
 
-def run(*, arm: str = "Penstock", seconds: float = 2.0, rounds: int = 1, **changes: Any) -> Run:
+QUERIES = ("q1", "q2", "q14a")
+
+
+def run(
+    *,
+    arm: str = "Penstock",
+    seconds: float = 2.0,
+    rounds: int = 1,
+    queries: Sequence[str] = QUERIES,
+    **changes: Any,
+) -> Run:
     samples: list[dict[str, Any]] = [
         {
             "kind": "query",
@@ -42,9 +53,9 @@ def run(*, arm: str = "Penstock", seconds: float = 2.0, rounds: int = 1, **chang
             "status": "ok",
         }
         for repetition in range(1, rounds + 1)
-        for name in ("q1", "q2", "q14a")
+        for name in queries
     ]
-    samples += [{"kind": "answer", "query": name, "verdict": "equal", "note": ""} for name in ("q1", "q2", "q14a")]
+    samples += [{"kind": "answer", "query": name, "verdict": "equal", "note": ""} for name in queries]
     samples += changes.pop("more", [])
     samples.append({"kind": "end", "outcome": changes.pop("outcome", "ok")})
     changes.setdefault("experiment", "one")
@@ -115,7 +126,20 @@ def test_a_comparison_says_how_much_and_whether_it_is_noise() -> None:
     same = report.document([plain, run(arm="other", seconds=4, rounds=5)])
     assert same.result.startswith("No difference shown in 5 rounds: ")
     few = report.document([run(arm="plain Spark", seconds=4, rounds=4), ours])
-    assert few.result.endswith("; too few rounds for a verdict.")
+    assert few.headline.startswith("Too few rounds. Penstock took 0.5× the time of plain Spark")
+    assert few.headline.lower().count("too few rounds") == 1
+
+
+def test_the_plot_of_all_time_starts_before_the_first_query() -> None:
+    (line,) = query_plots.cumulative({"q1": 2.0, "q2": 3.0})["data"]
+    assert (line["x"], line["y"]) == ([0, 1, 2], [0.0, 2.0, 5.0])
+    assert line["hovertext"][-1] == "<b>5.00 s</b> after q2<br>query 2 of 2, 3.00 s"
+
+
+def test_the_longest_query_is_the_first_row() -> None:
+    execution, ends = query_plots.query_bars({"q1": 2.0, "q2": 3.0}, {})["data"]
+    assert (execution["y"], execution["x"]) == (["q2", "q1"], [3.0, 2.0])
+    assert (ends["y"], ends["text"]) == (["q2", "q1"], [" 3.00 s", " 2.00 s"])
 
 
 def test_markdown_and_json_say_the_same() -> None:

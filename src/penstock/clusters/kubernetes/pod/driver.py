@@ -6,6 +6,7 @@ import contextlib
 import fcntl
 import json
 import os
+import resource
 import shlex
 import signal
 import subprocess
@@ -17,6 +18,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from penstock.clusters import shim
 from penstock.clusters.kubernetes import layout
 from penstock.clusters.settings import with_user_options
 from penstock.formats import as_properties, url_host
@@ -28,12 +30,15 @@ Sink = Callable[[bytes], object]
 
 _PIECE = 1 << 16
 _POLL_SECONDS = 0.2
+_DEATH_SECONDS = 5.0
+"""The time that the kernel may take to end the killed orphans."""
 
 
 class ChildProcess:
     """A child process, started by the constructor, whose output goes to sinks.
 
-    A SIGTERM to this process is forwarded to it.
+    A SIGTERM to this process is forwarded to it. With `adopting`, its orphans become children of this process, which
+    must have no others: their processor time counts as the child's, as on a local cluster, and they end with it.
     """
 
     def __init__(
@@ -44,7 +49,12 @@ class ChildProcess:
         directory: Path,
         out: Sequence[Sink],
         err: Sequence[Sink],
+        adopting: bool = False,
     ) -> None:
+        if adopting:
+            shim.adopt_orphans()
+        self._adopting = adopting
+        self._orphans_cpu_seconds = 0.0
         self._started_ms = _now_ms()
         self._process = subprocess.Popen(
             command,
@@ -69,23 +79,47 @@ class ChildProcess:
     def wait(self, between: Callable[[], object] = lambda: None) -> dict[str, Any]:
         """Return its exit code (as a shell reports it), times, and resource usage. `between` is called meanwhile."""
         while True:
-            pid, state, usage = os.wait4(self._process.pid, os.WNOHANG)
-            if pid:
+            pid, state, usage = os.wait4(-1 if self._adopting else self._process.pid, os.WNOHANG)
+            if pid == self._process.pid:
                 break
+            if pid:
+                self._orphans_cpu_seconds += _cpu_seconds(usage)
+                continue
             between()
             time.sleep(_POLL_SECONDS)
+        ended_ms = _now_ms()
         code = os.waitstatus_to_exitcode(state)
         self._process.returncode = code
         for pump in self._pumps:
             # A surviving grandchild keeps the pipe open; it ends with the container.
             pump.join(timeout=2)
+        if self._adopting:
+            self._end_orphans()
         return {
             "exit_code": code if code >= 0 else 128 - code,
             "started_ms": self._started_ms,
-            "ended_ms": _now_ms(),
+            "ended_ms": ended_ms,
             "peak_rss_bytes": usage.ru_maxrss * 1024,
-            "cpu_seconds": round(usage.ru_utime + usage.ru_stime, 3),
+            "cpu_seconds": round(_cpu_seconds(usage) + self._orphans_cpu_seconds, 3),
         }
+
+    def _end_orphans(self) -> None:
+        """Kill what is left of the child's processes, since only a reaped process has a final processor time."""
+        with contextlib.suppress(ChildProcessError):
+            deadline = time.monotonic() + _DEATH_SECONDS
+            while time.monotonic() < deadline:
+                for orphan in shim.descendants(os.getpid()):
+                    with contextlib.suppress(ProcessLookupError):
+                        os.kill(orphan, signal.SIGKILL)
+                pid, _, usage = os.wait4(-1, os.WNOHANG)
+                if pid:
+                    self._orphans_cpu_seconds += _cpu_seconds(usage)
+                else:
+                    time.sleep(_POLL_SECONDS / 10)
+
+
+def _cpu_seconds(usage: resource.struct_rusage) -> float:
+    return usage.ru_utime + usage.ru_stime
 
 
 def _pump(pipe: Any, sinks: Sequence[Sink]) -> None:
@@ -118,6 +152,7 @@ def main() -> None:
             directory=layout.SCRATCH,
             out=(out.write, partial(os.write, sys.stdout.fileno())),
             err=(err.write, partial(os.write, sys.stderr.fileno())),
+            adopting=True,
         )
         end = child.wait(_Requests(child).apply)
     write_json(layout.ENDED, end, mode=0o644)

@@ -130,6 +130,7 @@ def main() -> None:
         directory=layout.SCRATCH,
         out=sinks,
         err=sinks,
+        adopting=True,
     )
     end = child.wait()
     forwarder.close(end)

@@ -75,11 +75,6 @@ def bar(names: Iterable[Any], values: Iterable[Any], texts: Iterable[str], fill:
     }
 
 
-def column(names: Iterable[str], values: Iterable[float], texts: Iterable[str], fill: str, **more: Any) -> Figure:
-    """Vertical bars."""
-    return {"type": "bar", "x": list(names), "y": list(values), "marker": {"color": fill}, **hover(texts), **more}
-
-
 def scatter(
     x: Iterable[Any], y: Iterable[Any], texts: Iterable[str] | None = None, *, mode: str = "lines", **more: Any
 ) -> Figure:
@@ -170,9 +165,9 @@ def zero_axis(title: str, **more: Any) -> Figure:
     return axis(title, rangemode="tozero", **more)
 
 
-def row_axis() -> Figure:
+def row_axis(**more: Any) -> Figure:
     """A vertical axis with a label for every row, the first row at the top."""
-    return axis(type="category", showgrid=False, autorange="reversed", dtick=1)
+    return axis(**{"type": "category", "showgrid": False, "autorange": "reversed", "dtick": 1, **more})
 
 
 def column_axis(columns: int, **more: Any) -> Figure:

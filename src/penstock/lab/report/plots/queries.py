@@ -21,11 +21,12 @@ from penstock.lab.report.plots.base import (
     bar,
     box,
     colour,
-    column,
     column_axis,
+    end_labels,
     figure,
     log_axis,
     margin,
+    row_axis,
     row_box,
     scatter,
     symbol,
@@ -35,34 +36,48 @@ from penstock.lab.report.plots.base import (
 
 
 def query_bars(medians: Mapping[str, float], planning: Mapping[str, float]) -> Figure:
-    """A bar per query; where planning was measured, it is the lower part of the bar."""
+    """A row per query, the longest first; where planning was measured, it is the first part of the bar.
+
+    Rows stay readable on a phone, where a hundred columns leave no room for their labels.
+    """
+    names = sorted(medians, key=lambda name: -medians[name])
 
     def text(name: str) -> str:
         planned = f"<br>planning {units.seconds(planning.get(name, 0))}" if planning else ""
         return f"<b>{name}</b>  {units.seconds(medians[name])}{planned}"
 
-    parts = [("execution", [medians[name] - planning.get(name, 0.0) for name in medians], SERIES[0])]
+    parts = [("execution", [medians[name] - planning.get(name, 0.0) for name in names], SERIES[0])]
     if planning:
-        parts.insert(0, ("planning", [planning.get(name, 0.0) for name in medians], SERIES[1]))
+        parts.insert(0, ("planning", [planning.get(name, 0.0) for name in names], SERIES[1]))
+    bars = [bar(names, values, map(text, names), fill, name=part) for part, values, fill in parts]
+    times = [medians[name] for name in names]
+    small = {"size": 10, "color": QUIET}
+    ends = end_labels(names, times, [f" {units.seconds(time)}" for time in times], textfont=small, showlegend=False)
     return figure(
-        (column(medians, values, map(text, medians), fill, name=part) for part, values, fill in parts),
+        [*bars, ends],
         barmode="stack",
         showlegend=bool(planning),
-        xaxis=column_axis(len(medians)),
-        yaxis=axis("seconds"),
+        margin=margin(right=56, top=28),
+        # In shares of a plot as high as its queries are many, the usual distance would be wide.
+        legend={"orientation": "h", "x": 0, "y": 1, "yanchor": "bottom", "traceorder": "normal"},
+        xaxis=zero_axis("seconds"),
+        # A range of its own: the room that Plotly adds above and below grows with the number of rows.
+        yaxis=row_axis(autorange=False, range=[len(names) - 0.5, -0.5], tickfont={"size": 11}),
     )
 
 
 def cumulative(seconds: Mapping[str, float]) -> Figure:
-    """Elapsed time after each query, in the order they ran."""
-    totals = list(itertools.accumulate(seconds.values()))
-    texts = [
-        f"<b>{units.seconds(total)}</b> after {name}<br>query {index} of {len(totals)}, {units.seconds(seconds[name])}"
-        for index, (name, total) in enumerate(zip(seconds, totals, strict=True), start=1)
+    """Elapsed time after each query, in the order they ran, from no query at zero seconds."""
+    totals = list(itertools.accumulate(seconds.values(), initial=0.0))
+    texts = ["start"] + [
+        f"<b>{units.seconds(total)}</b> after {name}<br>query {index} of {len(seconds)}, {units.seconds(seconds[name])}"
+        for index, (name, total) in enumerate(zip(seconds, totals[1:], strict=True), start=1)
     ]
     step = {"color": SERIES[0], "width": 2, "shape": "hv"}
-    line = scatter(range(1, len(totals) + 1), totals, texts, line=step, fill="tozeroy", fillcolor=SOFT)
-    return figure([line], xaxis=zero_axis("queries done"), yaxis=zero_axis("seconds"))
+    line = scatter(range(len(totals)), totals, texts, line=step, fill="tozeroy", fillcolor=SOFT)
+    # Plotly ticks a short axis by fractions, and a query is done or not.
+    whole: Figure = {"dtick": 1} if len(seconds) <= _LABELS else {}
+    return figure([line], xaxis=zero_axis("queries done", **whole), yaxis=zero_axis("seconds"))
 
 
 def distribution(groups: Mapping[str, Mapping[str, float]]) -> Figure:
