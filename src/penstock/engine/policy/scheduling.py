@@ -1,4 +1,4 @@
-"""The order of the queue: which application starts next, and why the others wait. Pure: no I/O, no clock.
+"""The scheduling of the queue: which application starts next, and why the others wait. Pure: no I/O, no clock.
 
 Between instances the present holdings decide: the instance whose dominant share (of cores or memory, whichever is
 larger) is smallest for its weight goes first, as in dominant resource fairness (Ghodsi and others, NSDI 2011). Among
