@@ -18,6 +18,7 @@ from dataclasses import asdict, dataclass, field, fields
 from datetime import datetime, timedelta
 from typing import Any
 
+from penstock.codec import JsonRecord
 from penstock.engine.policy import admission
 from penstock.errors import InvalidInput
 from penstock.model import CORES_PER_CORE, DEFAULT_INSTANCE, Capacity, ClusterSize, Reason, promised
@@ -69,16 +70,13 @@ class Instance:
 
 
 @dataclass(frozen=True)
-class InstanceUsage:
+class InstanceUsage(JsonRecord):
     """The present use of an instance. `cores` and `memory_bytes` are promised to its clusters."""
 
     running: int = 0
     waiting: int = 0
     cores: int = 0
     memory_bytes: int = 0
-
-    def to_json(self) -> dict[str, int]:
-        return asdict(self)
 
 
 def validate(instance: Instance) -> Instance:
