@@ -47,7 +47,7 @@ from penstock.catalog.database import Database
 from penstock.clusters.choice import VARIABLE
 from penstock.engine.engine import Engine
 from penstock.engine.installation import Installation
-from penstock.engine.policy.fairness import Instance, Quota
+from penstock.engine.policy.scheduling import Instance, Quota
 from penstock.home import Home
 from penstock.lake.embedded import EmbeddedLake
 from penstock.lake.registry import Lakes

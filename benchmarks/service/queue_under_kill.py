@@ -23,7 +23,7 @@ from benchmarks.service.reporting import missed, progress, report_result, spread
 from benchmarks.service.served import Killer, Service, token_of_its_own
 from benchmarks.service.submitting import Submitters
 from penstock.engine.engine import Engine
-from penstock.engine.policy.fairness import Instance, Quota
+from penstock.engine.policy.scheduling import Instance, Quota
 from penstock.home import Home
 from penstock.model import Application, State
 from tests.support.fake_engine import FakeEngine, launches

@@ -7,9 +7,11 @@ import hashlib
 import json
 import secrets
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
+
+from penstock.codec import JsonRecord
 
 
 class State(str, enum.Enum):
@@ -44,7 +46,7 @@ class ProcessSize:
 
 
 @dataclass(frozen=True)
-class Overhead:
+class Overhead(JsonRecord):
     """The memory that a process needs beside its heap, by Spark's rule (`ResourceProfile.calculateOverHeadMemory`)."""
 
     factor: float = 0.10
@@ -69,18 +71,12 @@ class Overhead:
             heap = min(room - self.least_bytes, int(room / (1 + self.factor)))
         return max(heap >> 20, 1) << 20
 
-    @staticmethod
-    def from_json(value: Mapping[str, Any]) -> Overhead:
-        """The inverse of `dataclasses.asdict`; unknown fields of a newer release are ignored."""
-        known = {f.name for f in fields(Overhead)}
-        return Overhead(**{name: item for name, item in value.items() if name in known})
-
 
 _USUAL_OVERHEAD = Overhead()
 
 
 @dataclass(frozen=True)
-class ClusterSize:
+class ClusterSize(JsonRecord):
     """The size of a cluster. A submission's check derives `scratch_memory_bytes` and overheads from the settings."""
 
     driver: ProcessSize
@@ -111,21 +107,9 @@ class ClusterSize:
         """The memory of each executor, heap and overhead, without its share of scratch."""
         return self.executor.memory_bytes + self.executor_overhead.of(self.executor.memory_bytes)
 
-    @staticmethod
-    def from_json(value: Mapping[str, Any]) -> ClusterSize:
-        """The inverse of `dataclasses.asdict`; values of earlier releases are accepted."""
-        return ClusterSize(
-            ProcessSize(**value["driver"]),
-            ProcessSize(**value["executor"]),
-            value["executors"],
-            value.get("scratch_memory_bytes", 0),
-            Overhead.from_json(value.get("driver_overhead") or {}),
-            Overhead.from_json(value.get("executor_overhead") or {}),
-        )
-
 
 @dataclass(frozen=True)
-class ApplicationSpec:
+class ApplicationSpec(JsonRecord):
     """A user's submission. Paths are local absolute paths or lake addresses (`s3a://…`).
 
     `main_class` is required for a jar and refused for a Python file. `profile` names the workload profile
@@ -171,35 +155,15 @@ class ApplicationSpec:
             python_files=tuple(map(changed, self.python_files)),
         )
 
-    def to_json(self) -> dict[str, Any]:
-        # `asdict` would copy every value, and a submission calls this three times.
-        shown = {f.name: getattr(self, f.name) for f in fields(self)}
-        return {
-            **shown,
-            "size": asdict(self.size),
-            "settings": dict(self.settings),
-            "environment": dict(self.environment),
-        }
-
     def submitted_json(self) -> dict[str, Any]:
         """As `to_json`, without the overheads, which a submission's check computes; the form of earlier releases."""
-        size = asdict(self.size)
-        del size["driver_overhead"], size["executor_overhead"]
-        return {**self.to_json(), "size": size}
+        shown = self.to_json()
+        del shown["size"]["driver_overhead"], shown["size"]["executor_overhead"]
+        return shown
 
     def fingerprint(self) -> str:
         """A hash that is equal for equal submissions."""
         return hashlib.sha256(json.dumps(self.submitted_json(), sort_keys=True).encode()).hexdigest()
-
-    @staticmethod
-    def from_json(value: Mapping[str, Any]) -> ApplicationSpec:
-        """The inverse of `to_json`; unknown fields of a newer release are ignored."""
-        known = {f.name for f in fields(ApplicationSpec)}
-        given = {name: item for name, item in value.items() if name in known}
-        given["size"] = ClusterSize.from_json(given["size"])
-        for name in ("arguments", "jars", "files", "python_files", "tags", "webhooks"):
-            given[name] = tuple(given.get(name, ()))
-        return ApplicationSpec(**given)
 
 
 @dataclass(frozen=True)
@@ -220,7 +184,7 @@ class Cost:
 
 
 @dataclass(frozen=True)
-class Attempt:
+class Attempt(JsonRecord):
     """A failed attempt that another one followed. Its artifacts are stored below `attempts/<number>/`."""
 
     number: int
@@ -232,27 +196,9 @@ class Attempt:
     spark_application_id: str | None = None
     cost: Cost | None = None
 
-    def to_json(self) -> dict[str, Any]:
-        return {
-            **asdict(self),
-            "admitted_at": _iso(self.admitted_at),
-            "started_at": _iso(self.started_at),
-            "ended_at": self.ended_at.isoformat(),
-        }
-
-    @staticmethod
-    def from_json(value: Mapping[str, Any]) -> Attempt:
-        """The inverse of `to_json`."""
-        given = dict(value)
-        for name in ("admitted_at", "started_at", "ended_at"):
-            given[name] = datetime.fromisoformat(given[name]) if given[name] else None
-        given["reason"] = Reason(**given["reason"])
-        given["cost"] = Cost(**given["cost"]) if given["cost"] else None
-        return Attempt(**given)
-
 
 @dataclass(frozen=True)
-class Application:
+class Application(JsonRecord):
     """A submission and its state. Times are UTC."""
 
     id: str
@@ -286,55 +232,11 @@ class Application:
         return self.state is State.RUNNING and self.spec.settings.get("spark.ui.enabled") != "false"
 
     def to_json(self) -> dict[str, Any]:
-        """The form for clients: times in ISO 8601, null for unknown values."""
-        return {
-            "id": self.id,
-            "name": self.spec.name,
-            "state": self.state.value,
-            "instance": self.spec.instance,
-            "reason": asdict(self.reason) if self.reason else None,
-            "submitted_at": self.submitted_at.isoformat(),
-            "admitted_at": _iso(self.admitted_at),
-            "started_at": _iso(self.started_at),
-            "ended_at": _iso(self.ended_at),
-            "not_before": _iso(self.not_before),
-            "attempt": self.attempt,
-            "attempts": [attempt.to_json() for attempt in self.attempts],
-            "cost": asdict(self.cost) if self.cost else None,
-            "spark_application_id": self.spark_application_id,
-            "exit_code": self.exit_code,
-            "summary": dict(self.summary) if self.summary is not None else None,
-            "spec": self.spec.to_json(),
-        }
-
-    @staticmethod
-    def from_json(value: Mapping[str, Any]) -> Application:
-        """The inverse of `to_json`, for the fields that it has; unknown fields of a newer release are ignored."""
-        return Application(
-            id=value["id"],
-            spec=ApplicationSpec.from_json(value["spec"]),
-            state=State(value["state"]),
-            submitted_at=datetime.fromisoformat(value["submitted_at"]),
-            reason=Reason(**value["reason"]) if value["reason"] else None,
-            started_at=_moment(value["started_at"]),
-            ended_at=_moment(value["ended_at"]),
-            spark_application_id=value["spark_application_id"],
-            exit_code=value["exit_code"],
-            summary=value["summary"],
-            attempt=value["attempt"],
-            attempts=tuple(map(Attempt.from_json, value["attempts"])),
-            admitted_at=_moment(value["admitted_at"]),
-            not_before=_moment(value["not_before"]),
-            cost=Cost(**value["cost"]) if value["cost"] else None,
-        )
-
-
-def _moment(text: str | None) -> datetime | None:
-    return datetime.fromisoformat(text) if text else None
-
-
-def _iso(at: datetime | None) -> str | None:
-    return at.isoformat() if at else None
+        """The form for clients, without the engine's own fields."""
+        shown = super().to_json()
+        del shown["cluster"], shown["dispatched"]
+        spec = shown.pop("spec")
+        return {"id": self.id, "name": self.spec.name, "instance": self.spec.instance, **shown, "spec": spec}
 
 
 @dataclass(frozen=True)

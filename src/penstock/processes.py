@@ -147,15 +147,13 @@ def lower_priority() -> None:
 _LOWEST_PRIORITY = 19
 
 
-def end_process(
-    identity: ProcessId, *, grace_seconds: float, group: bool = False, ask: signal.Signals = signal.SIGTERM
-) -> None:
+def end_process(identity: ProcessId, *, grace_seconds: float, ask: signal.Signals = signal.SIGTERM) -> None:
     """Send the signal `ask`, wait up to `grace_seconds`, then kill; does nothing where the process has ended."""
     for sign, wait in ((ask, grace_seconds), (signal.SIGKILL, 5.0)):
         if not identity.alive():
             return
         try:
-            (os.killpg if group else os.kill)(identity.pid, sign)
+            os.kill(identity.pid, sign)
         except ProcessLookupError:
             return
         deadline = time.monotonic() + wait

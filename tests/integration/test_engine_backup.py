@@ -12,7 +12,7 @@ import pytest
 import sqlalchemy as sa
 
 from penstock.catalog.database import Database
-from penstock.engine.policy.fairness import Instance, Quota
+from penstock.engine.policy.scheduling import Instance, Quota
 from penstock.engine.repository import backup, schema
 from penstock.engine.repository.applications import now
 from penstock.engine.repository.audit import Audit

@@ -23,7 +23,7 @@ from penstock.cli.main import command
 from penstock.clusters.backend import Handle, Observation, Phase
 from penstock.engine.dispatcher import Dispatcher
 from penstock.engine.policy import lifecycle
-from penstock.engine.policy.fairness import Instance, InstanceUsage, Quota
+from penstock.engine.policy.scheduling import Instance, InstanceUsage, Quota
 from penstock.engine.repository.applications import now
 from penstock.engine.repository.audit import Audit
 from penstock.engine.repository.listing import Interval, Query

@@ -26,7 +26,7 @@ import pytest
 import sqlalchemy as sa
 
 from penstock.catalog.database import Database
-from penstock.engine.policy.fairness import Instance
+from penstock.engine.policy.scheduling import Instance
 from penstock.engine.repository.applications import now
 from penstock.engine.tokens import EVERY_INSTANCE, Scope, TokenStore
 from penstock.engine.webhooks import shown_secret

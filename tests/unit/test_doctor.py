@@ -1,4 +1,4 @@
-"""What the doctor makes of what it sees."""
+"""The doctor's verdicts on what it sees."""
 
 from __future__ import annotations
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any
 
 from sqlalchemy import Connection, RowMapping, bindparam, text
+
+from penstock.codec import JsonRecord
 
 _COLUMN_STATISTICS = "spark.sql.statistics.colStats."
 
@@ -26,7 +28,7 @@ class Column:
 
 
 @dataclass(frozen=True)
-class Table:
+class Table(JsonRecord):
     """One table or view. `rows` and `size_bytes` are Spark's last measurements; None where there are none.
 
     `location` is empty for a view. `partitions` is the number in the catalog; None for a table without partitions.
@@ -54,13 +56,7 @@ class Table:
         return "none" if self.rows is None and self.size_bytes is None else "table"
 
     def to_json(self) -> dict[str, Any]:
-        return {**asdict(self), "statistics": self.statistics}
-
-    @staticmethod
-    def from_json(value: Mapping[str, Any]) -> Table:
-        """Return the table of `to_json`; fields of a newer release are ignored."""
-        known = {part.name: value[part.name] for part in fields(Table)}
-        return Table(**{**known, "columns": tuple(Column(**column) for column in value["columns"])})
+        return {**super().to_json(), "statistics": self.statistics}
 
 
 def matches_table(pattern: str | None, database: str, name: str) -> bool:

@@ -19,7 +19,7 @@ from penstock.cli import options
 from penstock.cli.options import server
 from penstock.cli.output import moment, size
 from penstock.engine.engine import Engine
-from penstock.engine.policy.fairness import Instance, Quota
+from penstock.engine.policy.scheduling import Instance, Quota
 from penstock.engine.repository.applications import now
 from penstock.engine.repository.retention import Retention
 from penstock.engine.webhooks import shown_secret

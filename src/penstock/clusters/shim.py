@@ -259,12 +259,12 @@ def die_with_parent(parent: int) -> None:
         os._exit(1)
 
 
-def application_processes(application_id: str, *, but: int | None = None) -> list[int]:
-    """Return every running process of the application, wherever it is in the process tree, except `but`."""
+def application_processes(application_id: str) -> list[int]:
+    """Return every running process of the application, wherever it is in the process tree."""
     mark = f"{APPLICATION_VARIABLE}={application_id}".encode()
     found = []
     for process in Path("/proc").iterdir():
-        if process.name.isdigit() and int(process.name) != but:
+        if process.name.isdigit():
             with contextlib.suppress(OSError):
                 if mark in (process / "environ").read_bytes().split(b"\0"):
                     found.append(int(process.name))

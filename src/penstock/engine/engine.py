@@ -22,8 +22,8 @@ from penstock.engine.detached_supervisors import DetachedSupervisors
 from penstock.engine.interactive import sessions
 from penstock.engine.interactive.sessions import LocalExchange, Sessions
 from penstock.engine.policy import admission, lifecycle
-from penstock.engine.policy.fairness import QueuePosition
 from penstock.engine.policy.lifecycle import will_retry
+from penstock.engine.policy.scheduling import QueuePosition
 from penstock.engine.preparation import (
     GiveUp,
     Preparation,

@@ -159,12 +159,12 @@ def warm(
         yield progress
 
 
-def recent_use(home: Home, *, limit: int = 5) -> list[tuple[Application, IoMetrics]]:
-    """The last applications that read through the cache, newest first; none while the database is down."""
+def recent_use(home: Home) -> list[tuple[Application, IoMetrics]]:
+    """The last five applications that read through the cache, newest first; none while the database is down."""
     if Database(home).status().state != "up":
         return []
     uses = ((application, IoMetrics.of(application.summary or {})) for application in Engine(home).list(limit=50))
-    return [(application, use) for application, use in uses if use and use.hit_rate is not None][:limit]
+    return [(application, use) for application, use in uses if use and use.hit_rate is not None][:5]
 
 
 def status(home: Home) -> dict[str, Any]:

@@ -276,9 +276,9 @@ class BuiltImage:
     layers: tuple[oci.Layer, ...]
 
 
-def time_of_files(environment: dict[str, str] | None = None) -> int:
+def time_of_files() -> int:
     """Return `$SOURCE_DATE_EPOCH`, the convention of reproducible builds, or the default time."""
-    given = (os.environ if environment is None else environment).get("SOURCE_DATE_EPOCH")
+    given = os.environ.get("SOURCE_DATE_EPOCH")
     if given is not None and not given.isdecimal():
         raise InvalidInput("SOURCE_DATE_EPOCH is not a time", why="it is in whole seconds since 1970", fix="unset it")
     return RELEASED_AT if given is None else int(given)

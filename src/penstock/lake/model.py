@@ -6,12 +6,12 @@ import abc
 import contextlib
 import re
 import threading
-from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, fields
+from collections.abc import Iterator
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Any
 
+from penstock.codec import JsonRecord
 from penstock.errors import InvalidInput, MissingRequirement
 
 
@@ -72,7 +72,7 @@ NO_CREDENTIALS = "none"
 
 
 @dataclass(frozen=True)
-class Lake:
+class Lake(JsonRecord):
     """A bucket behind one or more S3 gateways or, for comparison, an HDFS.
 
     `credentials` is a reference, never the secret itself: `file:<profile>` in this home's own credentials file,
@@ -124,22 +124,6 @@ class Lake:
                     )
                 return key
         return text.lstrip("/")
-
-    def to_json(self) -> dict[str, Any]:
-        return asdict(self)
-
-    @staticmethod
-    def from_json(value: Mapping[str, Any]) -> Lake:
-        """Read the result of `to_json`; fields that only a later release knows are ignored."""
-        known = {field.name: value[field.name] for field in fields(Lake) if field.name in value}
-        hdfs, sts, scope = value.get("hdfs"), value.get("sts"), value.get("scope")
-        parsed = {
-            "endpoints": tuple(value["endpoints"]),
-            "hdfs": HdfsClient(**hdfs) if hdfs else None,
-            "sts": Sts(**sts) if sts else None,
-            "scope": CredentialScope(scope["original"], scope["queue"]) if scope else None,
-        }
-        return Lake(**{**known, **parsed})
 
 
 def require_s3(lake: Lake, feature: str) -> None:

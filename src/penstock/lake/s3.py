@@ -195,12 +195,9 @@ def s3_client(
     *,
     attempts: int = 4,
     read_seconds: float = 60.0,
-    connections: int = 16,
 ) -> Any:
     """A boto3 client of one gateway. Errors occur only at the first request."""
-    return client(
-        "s3", lake, credentials, endpoint, attempts=attempts, read_seconds=read_seconds, connections=connections
-    )
+    return client("s3", lake, credentials, endpoint, attempts=attempts, read_seconds=read_seconds, connections=16)
 
 
 def client(

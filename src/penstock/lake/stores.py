@@ -6,11 +6,12 @@ This module reads no data from a store. A store of another machine has no proces
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from importlib import metadata
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
+from penstock.codec import JsonRecord
 from penstock.errors import InvalidInput
 from penstock.home import Home
 from penstock.lake.ceph.cluster import KIND, Ceph
@@ -79,7 +80,7 @@ def ensure_running(home: Home, lake: Lake) -> Lake:
 
 
 @dataclass(frozen=True)
-class StoreFacts:
+class StoreFacts(JsonRecord):
     """The known facts about a store, without secrets.
 
     `protection` against the loss of drives is a number of copies (`3x`), data and parity chunks (`4+2`), or empty if
@@ -92,9 +93,6 @@ class StoreFacts:
     protection: str = ""
     raw_factor: float | None = None
     layout: Mapping[str, str] = field(default_factory=dict)
-
-    def to_json(self) -> dict[str, Any]:
-        return asdict(self)
 
 
 def store_facts(home: Home, lake: Lake) -> StoreFacts:

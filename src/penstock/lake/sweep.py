@@ -9,11 +9,11 @@ import json
 import os
 import tempfile
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
-from typing import Any
 
+from penstock.codec import JsonRecord
 from penstock.errors import LakeError
 from penstock.formats import as_properties
 from penstock.lake.model import Credentials, Lake
@@ -26,7 +26,7 @@ _HADOOP = "spark.hadoop."
 
 
 @dataclass(frozen=True)
-class SweepFinding:
+class SweepFinding(JsonRecord):
     """The leftovers of one job.
 
     `action` is finished, removed, kept, would finish or would remove; `newest` is the job's last change.
@@ -39,9 +39,6 @@ class SweepFinding:
     bytes: int
     newest: datetime
     action: str
-
-    def to_json(self) -> dict[str, Any]:
-        return {**asdict(self), "newest": self.newest.isoformat()}
 
 
 @dataclass(frozen=True)

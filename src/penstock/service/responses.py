@@ -13,7 +13,7 @@ from penstock.engine.artifacts import PLACE
 from penstock.engine.engine import Engine
 from penstock.engine.interactive import sessions
 from penstock.engine.interactive.history import HistoryStatus
-from penstock.engine.policy import fairness
+from penstock.engine.policy import scheduling
 from penstock.engine.repository.applications import now
 from penstock.engine.tokens import Scope
 from penstock.model import CORES_PER_CORE, State, promised
@@ -496,7 +496,7 @@ def session(context: Context, found: sessions.Session) -> Session:
     return Session.model_validate(context.path_redactor.redact_json(found.to_json()))
 
 
-def instance(found: fairness.Instance, use: fairness.InstanceUsage) -> Instance:
+def instance(found: scheduling.Instance, use: scheduling.InstanceUsage) -> Instance:
     return Instance(
         name=found.name, weight=found.weight, quota=Quota.model_validate(found.quota), used=Use.model_validate(use)
     )

@@ -53,7 +53,7 @@ def test_no_service_starts_whose_programs_could_add_tokens_for_themselves(databa
 
 
 def warnings(root: Path) -> tuple[str, ...]:
-    """Of an application that can run."""
+    """Return the engine's warnings about an application that can run."""
     program = root / "a.py"
     program.touch()
     return Engine(Home(root)).resolve(spec(application=str(program))).warnings

@@ -1,4 +1,4 @@
-"""What the documents tell people to type is what the program understands."""
+"""The program understands every command that the documents tell people to type."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ ROOT = Path(__file__).parents[3]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs" / "guide").glob("*.md")), *sorted((ROOT / "examples").glob("*"))]
 
 AFTER = re.compile(r"\s(?:#|\||&&|>|<|;)|  | \(")
-"""What ends a command: a comment, another one, or the words that explain it."""
+"""The end of a command: a comment, another one, or the words that explain it."""
 PATTERN = re.compile(r"[\[\]{}…|<>]|\.\.\.")
-"""What stands for several commands, and is none itself."""
+"""A placeholder for several commands, which is no command itself."""
 NOT_UNDERSTOOD = ("UsageError", "NoSuchOption")
 """Typer keeps these classes to itself. An argument that is missing (`penstock run` in a sentence) is none of them."""
 

@@ -1,4 +1,4 @@
-"""What the driver writes is copied as it comes, each attempt's from its beginning."""
+"""The driver's output is copied as it comes, each attempt's from its beginning."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from penstock.cli import service
-from penstock.engine.policy.fairness import Instance, Quota, validate
+from penstock.engine.policy.scheduling import Instance, Quota, validate
 from penstock.errors import InvalidInput, NotFound
 
 GIB = 1 << 30

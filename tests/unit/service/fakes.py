@@ -16,8 +16,8 @@ from penstock.engine import tokens
 from penstock.engine.artifacts import UploadCopies
 from penstock.engine.engine import Engine
 from penstock.engine.interactive.sessions import Sessions
-from penstock.engine.policy import fairness
-from penstock.engine.policy.fairness import Instance, InstanceUsage, QueuePosition
+from penstock.engine.policy import scheduling
+from penstock.engine.policy.scheduling import Instance, InstanceUsage, QueuePosition
 from penstock.engine.repository.audit import Audit, AuditPage
 from penstock.engine.repository.listing import Page, Query
 from penstock.engine.tokens import Caller, PageGrant, Scope, Token, TokenStore
@@ -45,7 +45,7 @@ class FakeQueues:
         return self._known[name]
 
     def put(self, instance: Instance) -> Instance:
-        self._known[instance.name] = fairness.validate(instance)
+        self._known[instance.name] = scheduling.validate(instance)
         return instance
 
     def change(self, name: str, change: Callable[[Instance], Instance]) -> Instance:

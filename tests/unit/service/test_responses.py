@@ -9,7 +9,7 @@ import pytest
 
 from penstock.catalog.tables import Column, Table
 from penstock.engine.interactive.sessions import Session, SessionRequest
-from penstock.engine.policy.fairness import Instance, Quota
+from penstock.engine.policy.scheduling import Instance, Quota
 from penstock.engine.repository.audit import Audit
 from penstock.engine.tokens import Scope, Token
 from penstock.model import Application, Attempt, ClusterSize, Cost, ProcessSize, Reason, State

@@ -13,7 +13,7 @@ from starlette.testclient import TestClient
 
 from penstock.clusters.backend import WebInterface
 from penstock.engine.interactive.history import HistoryServers
-from penstock.engine.policy.fairness import Instance
+from penstock.engine.policy.scheduling import Instance
 from penstock.engine.tokens import Scope
 from penstock.lake.model import Credentials, Lake
 from penstock.lake.registry import Lakes

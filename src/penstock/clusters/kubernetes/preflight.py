@@ -1,4 +1,4 @@
-"""The check of a Kubernetes cluster before the first pod: permissions, and the commands that grant missing ones."""
+"""The check of a cluster's permissions before its first pod, and the commands that grant missing ones."""
 
 from __future__ import annotations
 

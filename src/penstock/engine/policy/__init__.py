@@ -1,5 +1,5 @@
 """Pure decisions of the engine.
 
-`lifecycle` (states, instructions, retries), `observation` (a cluster's state as events), `admission` (room and
-refusals) and `fairness` (queues, quotas, order).
+`scheduling` (which application starts next: order, quotas), `admission` (whether one cluster fits), `lifecycle`
+(states, instructions, retries) and `observation` (a cluster's state as events).
 """

@@ -1,8 +1,8 @@
-"""Admission, as pure policy: the promise that a cluster needs, and whether there is room for it.
+"""Admission decides whether one cluster fits, now or ever; `scheduling` decides which application starts next.
 
-For turns see `fairness.py`. Memory is a hard limit: a false promise would make the kernel kill another application's
-process. The kernel shares cores, so they may be promised `CORES_PER_CORE` times over: a driver is idle while its
-executors work.
+Pure: a cluster's promise against the free room. Memory is a hard limit: a false promise would make the kernel kill
+another application's process. The kernel shares cores, so they may be promised `CORES_PER_CORE` times over: a driver
+is idle while its executors work.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ import psycopg
 import sqlalchemy as sa
 
 from penstock.catalog.connection import autocommit_engine
-from penstock.engine.policy import fairness, lifecycle
+from penstock.engine.policy import lifecycle, scheduling
 from penstock.engine.policy.lifecycle import Event, Instruction
 from penstock.engine.repository import audit, schema
 from penstock.engine.repository.claims import CHANNEL, Claim, claimed
@@ -217,7 +217,7 @@ class ApplicationRepository:
                 cores_per_core=cores_per_core,
                 also=application_id,
             )
-            schedule = fairness.schedule(snapshot)
+            schedule = scheduling.schedule(snapshot)
             if reason := schedule.refused.get(application_id):
                 return self._apply(connection, application_id, lifecycle.Refused(admitted.at, reason))
             place = schedule.place(application_id)
@@ -233,11 +233,11 @@ class ApplicationRepository:
         with self._engine.begin() as connection:
             self._queues.take_turn(connection)
             snapshot = self._queues.snapshot(connection, at=at, capacity=capacity, all_waiting=False)
-            schedule = fairness.schedule(snapshot)
+            schedule = scheduling.schedule(snapshot)
             if schedule.over_capacity:
                 # The first application of an instance exceeds today's capacity, but one behind it may fit.
                 snapshot = self._queues.snapshot(connection, at=at, capacity=capacity, all_waiting=True)
-                schedule = fairness.schedule(snapshot)
+                schedule = scheduling.schedule(snapshot)
             dispatched = {one.id for one in snapshot.waiting if one.dispatched}
             for application_id, reason in schedule.refused.items():
                 return self._apply(connection, application_id, lifecycle.Refused(at, reason))[0]

@@ -13,13 +13,14 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from penstock.codec import JsonRecord
 from penstock.engine.repository import schema
 from penstock.errors import InvalidInput
 from penstock.model import Application, State
 
 
 @dataclass(frozen=True)
-class Audit:
+class Audit(JsonRecord):
     """An audit entry: an actor and an action. `outcome` is `done` or `refused`; `detail` holds no secret."""
 
     at: datetime
@@ -30,9 +31,6 @@ class Audit:
     outcome: str = "done"
     address: str = ""
     detail: Mapping[str, Any] = field(default_factory=dict)
-
-    def to_json(self) -> dict[str, Any]:
-        return {**asdict(self), "at": self.at.isoformat()}
 
 
 @dataclass(frozen=True)

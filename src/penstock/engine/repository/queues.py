@@ -1,4 +1,4 @@
-"""Instances and the fair queue in the records: the input of the fairness policy, and the changes it decides."""
+"""Instances and the fair queue in the records: the input of the scheduling policy, and the changes it decides."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import insert
 
 from penstock.catalog.connection import autocommit_engine
-from penstock.engine.policy import fairness
-from penstock.engine.policy.fairness import (
+from penstock.engine.policy import scheduling
+from penstock.engine.policy.scheduling import (
     DecayedUsage,
     Instance,
     InstanceUsage,
@@ -82,7 +82,7 @@ class QueueRepository:
 
         Running applications keep running under a smaller quota. Raises `InvalidInput`.
         """
-        instance = fairness.validate(instance)
+        instance = scheduling.validate(instance)
         statement = (
             insert(_instances)
             .values(engine=self._owner, name=instance.name, **_values(instance))
@@ -101,7 +101,7 @@ class QueueRepository:
             if name == DEFAULT_INSTANCE:
                 made = insert(_instances).values(engine=self._owner, name=name)
                 connection.execute(made.on_conflict_do_nothing())
-            changed = fairness.validate(change(self._locked(connection, name)))
+            changed = scheduling.validate(change(self._locked(connection, name)))
             mine = sa.and_(_instances.c.engine == self._owner, _instances.c.name == name)
             connection.execute(_instances.update().where(mine).values(**_values(changed)))
         return changed
@@ -145,14 +145,14 @@ class QueueRepository:
             )
             waiting = {row.instance: row.waiting for row in rows}
         names = {one.instance for one in holding} | waiting.keys()
-        return {name: fairness.use(name, holding=holding, waiting=waiting.get(name, 0)) for name in names}
+        return {name: scheduling.use(name, holding=holding, waiting=waiting.get(name, 0)) for name in names}
 
     def require_room(self, connection: sa.Connection, instance: Instance, spec: ApplicationSpec) -> None:
         """Raise `QuotaExceeded` where the cluster exceeds the instance's quota, or its queue is full.
 
         The caller's transaction has already inserted the application.
         """
-        if reason := fairness.beyond_quota(instance, InstanceUsage(), spec.size):
+        if reason := scheduling.beyond_quota(instance, InstanceUsage(), spec.size):
             raise QuotaExceeded(
                 f"The cluster exceeds the quota of the instance {instance.name}",
                 why=reason.message,
@@ -177,7 +177,7 @@ class QueueRepository:
     def schedule(self, *, at: datetime, capacity: Capacity) -> Schedule:
         """The schedule of the queue as it is; nothing is changed."""
         with self._engine.connect() as connection:
-            return fairness.schedule(self.snapshot(connection, at=at, capacity=capacity, all_waiting=True))
+            return scheduling.schedule(self.snapshot(connection, at=at, capacity=capacity, all_waiting=True))
 
     def take_turn(self, connection: sa.Connection) -> None:
         """Serialize decisions over all engines in the database, so that no memory is promised twice."""

@@ -246,9 +246,9 @@ class Control:
     def log(self, name: str) -> Path:
         return self._directory / LOGS / f"{configuration.entity(name)}.log"
 
-    def last_output(self, name: str, lines: int = 6) -> str:
+    def last_output(self, name: str) -> str:
         """The last lines of the daemon's output, or else of its log."""
-        return tail(self._output(name), lines) or tail(self.log(name), lines) or "(no output)"
+        return tail(self._output(name), 6) or tail(self.log(name), 6) or "(no output)"
 
     def _output(self, name: str) -> Path:
         return self._directory / LOGS / f"{name}.out"

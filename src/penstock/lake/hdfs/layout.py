@@ -6,10 +6,11 @@ import enum
 import os
 import re
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from penstock.codec import JsonRecord
 from penstock.errors import Conflict, InvalidInput
 from penstock.formats import configuration_xml
 from penstock.home import read_json, write_json
@@ -47,7 +48,7 @@ def validate_namenode(address: str) -> str:
 
 
 @dataclass(frozen=True)
-class Shape:
+class Shape(JsonRecord):
     """The number of DataNodes and copies of a block.
 
     With `remote`, DataNodes pass for other hosts, so that blocks are read over TCP and no task is local to them.
@@ -59,9 +60,6 @@ class Shape:
 
     def daemons(self) -> tuple[str, ...]:
         return (NAMENODE, *(f"datanode.{number}" for number in range(1, self.datanodes + 1)))
-
-    def to_json(self) -> dict[str, Any]:
-        return asdict(self)
 
 
 @dataclass(frozen=True)

@@ -14,12 +14,13 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 from penstock import processes
+from penstock.codec import JsonRecord
 from penstock.errors import MissingRequirement
 from penstock.home import Home
 from penstock.lake.hdfs.layout import Ports, Shape
@@ -182,7 +183,7 @@ class DaemonUsage:
 
 
 @dataclass(frozen=True)
-class HdfsStatus:
+class HdfsStatus(JsonRecord):
     """The status of an HDFS; `health` is None if the NameNode does not answer."""
 
     name: str
@@ -193,9 +194,6 @@ class HdfsStatus:
     health: Health | None
     daemons: tuple[DaemonUsage, ...]
     directory: str
-
-    def to_json(self) -> dict[str, Any]:
-        return asdict(self)
 
 
 def health(namenode: Ports) -> Health | None:

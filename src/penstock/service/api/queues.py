@@ -6,7 +6,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Path
 
-from penstock.engine.policy.fairness import Instance, InstanceUsage, Quota
+from penstock.engine.policy.scheduling import Instance, InstanceUsage, Quota
 from penstock.engine.tokens import Caller, Scope
 from penstock.engine.webhooks import shown_secret
 from penstock.errors import NotFound

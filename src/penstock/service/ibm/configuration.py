@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 
-from penstock.engine.policy.fairness import Instance
+from penstock.engine.policy.scheduling import Instance
 from penstock.errors import InvalidInput
 from penstock.profiles.check import is_secret
 

@@ -13,7 +13,7 @@ from fastapi import APIRouter, Body, Request
 from pydantic import Field
 
 from penstock.engine.interactive.history import HistoryServers
-from penstock.engine.policy.fairness import Instance
+from penstock.engine.policy.scheduling import Instance
 from penstock.engine.tokens import Scope
 from penstock.errors import Conflict, InvalidInput
 from penstock.lake.credentials import validate_credentials

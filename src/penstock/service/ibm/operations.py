@@ -15,7 +15,7 @@ from fastapi import Header, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute
 
-from penstock.engine.policy.fairness import Instance
+from penstock.engine.policy.scheduling import Instance
 from penstock.engine.tokens import Caller, Scope
 from penstock.errors import InvalidInput, NotFound, PenstockError
 from penstock.lake.embedded import BUCKET

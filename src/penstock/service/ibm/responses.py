@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, Field, PlainSerializer, WithJsonSchema
 
 from penstock.engine.interactive.history import SIZE, HistoryStatus
-from penstock.engine.policy.fairness import Instance, InstanceUsage, Quota
+from penstock.engine.policy.scheduling import Instance, InstanceUsage, Quota
 from penstock.lake.model import Lake
 from penstock.model import CORES_PER_CORE, Application, ApplicationSpec, Capacity, State
 from penstock.profiles.check import is_secret

@@ -1,4 +1,4 @@
-"""Sizes that cannot be had are refused with what to type instead, before anything is measured."""
+"""Impossible sizes are refused with a command to type instead, before anything is measured."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ import pytest
 from penstock.clusters.kubernetes import cluster, manifest, plan, pod_status, resources
 from penstock.clusters.kubernetes.backend import KubernetesBackend
 from penstock.clusters.kubernetes.target import Target
-from penstock.engine.policy import admission, fairness
+from penstock.engine.policy import admission, scheduling
 from penstock.home import Home
 from penstock.model import Capacity, ClusterSize, Node, Overhead, ProcessSize
 from penstock.processes import wait_until
@@ -111,8 +111,8 @@ def test_what_could_never_fit_is_refused_and_says_what_would() -> None:
 
 def test_a_quota_that_was_lowered_makes_applications_wait_and_fails_none() -> None:
     lowered = replace(resources.limit_by_quotas(NODES, [quota({"limits.cpu": "2"})], TARGET), elastic=True)
-    found = fairness.schedule(
-        fairness.QueueSnapshot(START, lowered, [fairness.QueuedApplication("one", "a", SMALL, START)])
+    found = scheduling.schedule(
+        scheduling.QueueSnapshot(START, lowered, [scheduling.QueuedApplication("one", "a", SMALL, START)])
     )
     assert not found.refused
     (place,) = found.places

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from starlette.testclient import TestClient
 
-from penstock.engine.policy.fairness import Instance
+from penstock.engine.policy.scheduling import Instance
 from penstock.engine.repository.listing import Page, Query
 from penstock.engine.tokens import Scope
 from penstock.errors import NotFound

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from penstock.engine.policy.fairness import Instance, InstanceUsage, Quota
+from penstock.engine.policy.scheduling import Instance, InstanceUsage, Quota
 from penstock.errors import InvalidInput
 from penstock.lake.model import Lake
 from penstock.model import Application, ApplicationSpec, Capacity, Reason, State

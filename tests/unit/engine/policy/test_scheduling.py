@@ -10,8 +10,8 @@ from datetime import timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.engine.policy import admission, fairness
-from penstock.engine.policy.fairness import (
+from penstock.engine.policy import admission, scheduling
+from penstock.engine.policy.scheduling import (
     HALF_LIFE,
     LEAST_CHARGE,
     DecayedUsage,
@@ -220,7 +220,7 @@ def test_whatever_comes_everybody_starts_and_no_promise_is_broken(
     too_large_for_quota = [
         one
         for one in waiting
-        if fairness.beyond_quota(instances[one.instance], fairness.use("", holding=(), waiting=0), one.size)
+        if scheduling.beyond_quota(instances[one.instance], scheduling.use("", holding=(), waiting=0), one.size)
     ]
     # Only applications above their queue's quota, and those behind them, are left; a submission refuses such.
     assert {one.instance for one in waiting} <= {one.instance for one in too_large_for_quota}

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from penstock.engine.policy.fairness import Instance, Quota
+from penstock.engine.policy.scheduling import Instance, Quota
 from penstock.errors import InvalidInput
 
 FULL = Instance("team-a", 2.5, Quota(8, 1 << 34, 4, 0), {"defaults": {"spark.a": "1"}})

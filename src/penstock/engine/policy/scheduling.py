@@ -1,4 +1,4 @@
-"""The order of the queue: which application starts next, and why the others wait. Pure: no I/O, no clock.
+"""The scheduling of the queue: which application starts next, and why the others wait. Pure: no I/O, no clock.
 
 Between instances the present holdings decide: the instance whose dominant share (of cores or memory, whichever is
 larger) is smallest for its weight goes first, as in dominant resource fairness (Ghodsi and others, NSDI 2011). Among
@@ -18,6 +18,7 @@ from dataclasses import asdict, dataclass, field, fields
 from datetime import datetime, timedelta
 from typing import Any
 
+from penstock.codec import JsonRecord
 from penstock.engine.policy import admission
 from penstock.errors import InvalidInput
 from penstock.model import CORES_PER_CORE, DEFAULT_INSTANCE, Capacity, ClusterSize, Reason, promised
@@ -69,16 +70,13 @@ class Instance:
 
 
 @dataclass(frozen=True)
-class InstanceUsage:
+class InstanceUsage(JsonRecord):
     """The present use of an instance. `cores` and `memory_bytes` are promised to its clusters."""
 
     running: int = 0
     waiting: int = 0
     cores: int = 0
     memory_bytes: int = 0
-
-    def to_json(self) -> dict[str, int]:
-        return asdict(self)
 
 
 def validate(instance: Instance) -> Instance:
