@@ -7,8 +7,8 @@ import scala.annotation.tailrec
  * forgets. A count may be lost, or be that of another page with the same fingerprint (one in some four thousand million
  * for each of [[Touches.Ways]] entries looked at): it decides what is kept, never what is read.
  *
- * An entry is a word: 32 bits of fingerprint, 16 of the time it was last touched ([[Touches.UnitSeconds]]), and for each
- * of four neighbouring pages four bits of count.
+ * An entry is a word: 32 bits of fingerprint, 16 of the time it was last touched ([[Touches.UnitSeconds]]), and for
+ * each of four neighbouring pages four bits of count.
  *
  * @param clock
  *   seconds, the same for all processes

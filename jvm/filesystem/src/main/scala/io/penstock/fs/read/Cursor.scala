@@ -184,7 +184,8 @@ final private[read] class Cursor(
       passage =
         // A page that comes whole can be compared with the object's tag before any of it is given out.
         if (layout.pages == 1) reader.readThrough(0, layout.length, Held)
-        else reader.readThrough(position, if (isSmall) layout.length else layout.length.min(position + wanted), Straight)
+        else
+          reader.readThrough(position, if (isSmall) layout.length else layout.length.min(position + wanted), Straight)
       passOn(index, into)
     } catch { case _: RangeNotSatisfiableEOFException => -1 }
 

@@ -84,8 +84,7 @@ final private[read] case class ReadPlan(
   def exact[A <: ReadPlan.Stretch](stretches: Seq[A]): Vector[Vector[A]] =
     stretches.foldLeft(Vector.empty[Vector[A]]) { (done, next) =>
       done.lastOption match {
-        case Some(open)
-            if next.from - open.last.until < shortestSeek && next.until - open.head.from <= longestMerged =>
+        case Some(open) if next.from - open.last.until < shortestSeek && next.until - open.head.from <= longestMerged =>
           done.init :+ (open :+ next)
         case _ => done :+ Vector(next)
       }

@@ -152,7 +152,8 @@ final private[read] class VectoredRead(
           fail(e)
       }
 
-    override def fail(failure: Throwable): Unit = pieces.drop(next).foreach(piece => piece.part.failed(failure, piece.pages))
+    override def fail(failure: Throwable): Unit =
+      pieces.drop(next).foreach(piece => piece.part.failed(failure, piece.pages))
 
     private def skip(response: Download, from: Long, until: Long): Long = {
       if (from < until) {
@@ -197,8 +198,7 @@ final private[read] class VectoredRead(
   }
 
   /** The bytes of a range that come with one response. */
-  final private class Piece(val part: Part, val pages: Int, val from: Long, val until: Long)
-      extends ReadPlan.Stretch {
+  final private class Piece(val part: Part, val pages: Int, val from: Long, val until: Long) extends ReadPlan.Stretch {
 
     def fill(response: Download): Unit = {
       val length = (until - from).toInt

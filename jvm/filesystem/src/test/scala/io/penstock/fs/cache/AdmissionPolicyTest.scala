@@ -39,7 +39,8 @@ class AdmissionPolicyTest extends AnyFunSuite with TemporaryTiers with Propertie
   test("what is cheaper in any way to keep is kept, too, and so is what was read more often") {
     val cost = Gen.choose(0.0, 100.0)
     val costs = for (a <- cost; b <- cost; c <- cost; d <- cost) yield Costs(a * 1e5, b, c, d)
-    val reads = for (wanted <- Gen.choose(1L, MiB); more <- Gen.choose(0L, 32 * MiB)) yield Read(wanted, MiB, wanted + more)
+    val reads =
+      for (wanted <- Gen.choose(1L, MiB); more <- Gen.choose(0L, 32 * MiB)) yield Read(wanted, MiB, wanted + more)
     forAll(costs, reads, Gen.oneOf(0, 1), cost) { (costs, read, touches, more) =>
       if (admits(touches, read, costs)) {
         assert(admits(touches, read, costs.copy(request = costs.request + more)))
@@ -51,7 +52,8 @@ class AdmissionPolicyTest extends AnyFunSuite with TemporaryTiers with Propertie
 
   private val first = identity("first", 100)
 
-  private def touched(cache: TieredPageCache, pages: Int*): Unit = pages.foreach(page => cache.passed(first, page.toLong))
+  private def touched(cache: TieredPageCache, pages: Int*): Unit =
+    pages.foreach(page => cache.passed(first, page.toLong))
 
   private def again(cache: TieredPageCache, page: Long): Boolean = cache.admits(first, page, page, PageSize, PageSize)
 

@@ -119,7 +119,13 @@ private object FetcherTest {
     }
 
     def fetch(): Unit = {
-      val plan = ReadPlan(Layout(3 * PageSize, PageSize), longestRequest = 8 * PageSize, shortestSeek = 0, readOver = 0, longestMerged = 0)
+      val plan = ReadPlan(
+        Layout(3 * PageSize, PageSize),
+        longestRequest = 8 * PageSize,
+        shortestSeek = 0,
+        readOver = 0,
+        longestMerged = 0
+      )
       val sink = new PageSink {
         override def arrived(index: Long, page: Page): Boolean = {
           givenOut += "from the cache"

@@ -51,7 +51,11 @@ class NotKeptTest extends ReadsSuite {
     assert(pageFiles.isEmpty)
   }
 
-  private def vectored(in: FSDataInputStream, wanted: Seq[(Long, Int)], allocate: Int => ByteBuffer): Seq[Array[Byte]] = {
+  private def vectored(
+      in: FSDataInputStream,
+      wanted: Seq[(Long, Int)],
+      allocate: Int => ByteBuffer
+  ): Seq[Array[Byte]] = {
     val files = wanted.map { case (offset, length) => FileRange.createFileRange(offset, length) }
     in.readVectored(files.asJava, allocate(_))
     files.map { range =>
@@ -62,11 +66,22 @@ class NotKeptTest extends ReadsSuite {
     }
   }
 
-  for ((kind, allocate) <- Seq[(String, Int => ByteBuffer)]("heap" -> (ByteBuffer.allocate(_)), "direct" -> (ByteBuffer.allocateDirect(_))))
+  for (
+    (kind, allocate) <- Seq[(String, Int => ByteBuffer)](
+      "heap" -> (ByteBuffer.allocate(_)),
+      "direct" -> (ByteBuffer.allocateDirect(_))
+    )
+  )
     test(s"a vectored read into $kind buffers sends S3A's merged ranges, and keeps their pages the second time") {
       val (path, data) = put(40 * PageSize)
       val wanted =
-        Seq((10L, 20), (1000L, PageSize), (9L * PageSize, 100), (11L * PageSize + 5, 50), (30L * PageSize - 1, 3 * PageSize))
+        Seq(
+          (10L, 20),
+          (1000L, PageSize),
+          (9L * PageSize, 100),
+          (11L * PageSize + 5, 50),
+          (30L * PageSize - 1, 3 * PageSize)
+        )
       val expected = wanted.map { case (offset, length) => data.slice(offset.toInt, offset.toInt + length).toSeq }
       def read(fs: FileSystem): Unit = {
         val in = open(fs, path, "parquet, columnar, vector, random")
