@@ -21,12 +21,17 @@ from tests.support.browser import Browser, Page
 from tests.unit.lab import lab_runs, store_runs
 from tests.unit.lab.report.test_report import run as tpcds_run
 from tests.unit.lab.report.test_report import starts_run
+from tests.unit.lab.report.test_resources import arm as resources_arm
 
 PAGES: dict[str, Callable[[], list[Run]]] = {
     "queries": lambda: [tpcds_run()],
     "queries compared": lambda: [tpcds_run(arm="plain Spark", rounds=3), tpcds_run(rounds=3)],
     "starts": lambda: [starts_run("Penstock", 6), starts_run("plain Spark", 12)],
     "timed work": lambda: [lab_runs.terasort()],
+    "requests at the store": lambda: [
+        resources_arm("plain Spark", gets=None, at_store=1_234_567),
+        resources_arm("Penstock", gets=8, at_store=123_456),
+    ],
     "figures in doubt": doubtful_runs.RUNS["failed query"],
     "a wrong result": lambda: [lab_runs.terasort_gone_wrong()],
     "nothing measured": lambda: [lab_runs.run("terasort", [], outcome="unfinished", settings={"spark.x": "1"})],

@@ -65,6 +65,18 @@ class TestOnCeph(ObjectStoreContract):
     """The contract, through Ceph's gateways."""
 
 
+def test_its_gateways_count_the_requests_of_all_clients(home: Home, store: ObjectStore) -> None:
+    lake = Lakes(home).get("ceph")
+    before = stores.requests(home, lake)
+    store.put("counted", b"content")
+    assert store.get("counted") == b"content"
+    assert len(list(store.list("counted"))) == 1
+    after = stores.requests(home, lake)
+    assert before is not None
+    assert after is not None
+    assert {kind: count - before[kind] for kind, count in after.items()} == {"GET": 1, "PUT": 1, "other": 1}
+
+
 def test_both_lakes_do_what_spark_needs_of_a_store(home: Home, ceph: Ceph) -> None:
     for name in ("ceph", "ceph-erasure"):
         lake = Lakes(home).get(name)

@@ -115,7 +115,7 @@ _PORT_FLAGS: Mapping[str, str] = {
     "filer_grpc": "-filer.port.grpc",
     "s3": "-s3.port",
     "s3_grpc": "-s3.port.grpc",
-    # Counts by kind of request, without credentials, names of objects or data; whoever may read them may not write.
+    # Every account of the machine can read the counts of requests here, and Go's profiles: no credentials, no data.
     "metrics": "-metricsPort",
 }
 

@@ -129,18 +129,20 @@ def counted_at_store(run: Run) -> bool:
 
 def requests_at_store(run: Run) -> list[RoundRequests]:
     """Requests of each repetition that its store counted while applications ran, with those of warm-up iterations."""
-    files: dict[int, float] = {}
-    for sample in run.of_kind("query"):
-        if "reads" in sample:
-            number = int(sample.get("repetition", 1))
-            files[number] = files.get(number, 0) + sum(table["files"] for table in sample["reads"].values())
-    # Of a query that failed, requests are known and files are not.
-    failed = {int(sample.get("repetition", 1)) for sample in run.of_kind("query") if sample["status"] != "ok"}
+    queries = _by_round(run.of_kind("query"))
     return [
-        RoundRequests(sample["store_requests"], None if number in failed else files.get(number))
-        for sample in counted(run, "usage")
-        if sample.get("store_requests") and (number := int(sample.get("repetition", 1)))
+        RoundRequests(sample["store_requests"], _opened_files(queries.get(number, [])))
+        for number, samples in _by_round(counted(run, "usage")).items()
+        for sample in samples
+        if sample.get("store_requests")
     ]
+
+
+def _opened_files(queries: Sequence[Sample]) -> float | None:
+    """The files that all queries of a round opened; None where one has not counted them, as a failed one has not."""
+    if not queries or not all("reads" in sample for sample in queries):
+        return None
+    return sum(float(table["files"]) for sample in queries for table in sample["reads"].values())
 
 
 def requests_by_round(run: Run) -> list[RoundRequests]:
