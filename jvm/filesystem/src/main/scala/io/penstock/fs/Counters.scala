@@ -1,7 +1,7 @@
 package io.penstock.fs
 
-import java.util.{Collections, Locale, Map => JavaMap}
 import java.util.concurrent.atomic.LongAdder
+import java.util.{Collections, Locale, Map => JavaMap}
 
 import com.codahale.metrics.{Gauge, MetricRegistry}
 import org.apache.spark.SparkContext

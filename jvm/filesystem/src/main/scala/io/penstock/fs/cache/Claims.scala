@@ -3,11 +3,11 @@ package io.penstock.fs.cache
 import java.io.IOException
 import java.nio.ByteBuffer
 import java.nio.channels.{ClosedByInterruptException, FileChannel, FileLock, OverlappingFileLockException}
-import java.nio.file.{Files, NoSuchFileException, Path, StandardOpenOption}
 import java.nio.file.attribute.BasicFileAttributes
-import java.util.concurrent.{ConcurrentHashMap, CountDownLatch, TimeUnit}
+import java.nio.file.{Files, NoSuchFileException, Path, StandardOpenOption}
 import java.util.concurrent.atomic.{AtomicBoolean, AtomicInteger}
 import java.util.concurrent.locks.LockSupport
+import java.util.concurrent.{ConcurrentHashMap, CountDownLatch, TimeUnit}
 
 import scala.annotation.tailrec
 import scala.collection.mutable

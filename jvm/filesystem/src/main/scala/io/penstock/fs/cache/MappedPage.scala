@@ -2,8 +2,8 @@ package io.penstock.fs.cache
 
 import java.lang.invoke.{MethodHandle, MethodHandles, MethodType}
 import java.nio.ByteBuffer
-import java.util.concurrent.{ConcurrentHashMap, ConcurrentLinkedQueue}
 import java.util.concurrent.atomic.{AtomicBoolean, AtomicInteger}
+import java.util.concurrent.{ConcurrentHashMap, ConcurrentLinkedQueue}
 
 import scala.annotation.tailrec
 

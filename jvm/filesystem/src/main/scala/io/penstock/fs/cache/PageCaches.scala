@@ -15,8 +15,8 @@ import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.s3a.Constants
 import org.slf4j.LoggerFactory
 
-import io.penstock.fs.{CacheSettings, Counters}
 import io.penstock.fs.credentials.CredentialsFile
+import io.penstock.fs.{CacheSettings, Counters}
 
 /** The page caches of this process: one for each set of settings, for as long as the process lives. */
 object PageCaches {

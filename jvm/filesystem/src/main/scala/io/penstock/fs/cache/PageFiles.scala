@@ -4,11 +4,21 @@ import java.io.IOException
 import java.nio.ByteBuffer
 import java.nio.channels.FileChannel
 import java.nio.charset.StandardCharsets.UTF_8
-import java.nio.file.{FileAlreadyExistsException, Files, LinkOption, NoSuchFileException, NotDirectoryException, Path, Paths, StandardCopyOption, StandardOpenOption}
 import java.nio.file.attribute.{BasicFileAttributes, PosixFilePermissions, UserPrincipal}
-import java.util.{HexFormat, UUID}
+import java.nio.file.{
+  FileAlreadyExistsException,
+  Files,
+  LinkOption,
+  NoSuchFileException,
+  NotDirectoryException,
+  Path,
+  Paths,
+  StandardCopyOption,
+  StandardOpenOption
+}
 import java.util.concurrent.atomic.AtomicLong
 import java.util.zip.CRC32C
+import java.util.{HexFormat, UUID}
 
 import scala.jdk.CollectionConverters._
 import scala.util.Using

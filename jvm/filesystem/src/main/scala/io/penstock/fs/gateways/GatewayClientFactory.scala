@@ -10,12 +10,17 @@ import javax.net.ssl.SSLException
 import scala.annotation.nowarn
 
 import org.apache.hadoop.conf.Configuration
-import org.apache.hadoop.fs.s3a.{Constants, DefaultS3ClientFactory}
 import org.apache.hadoop.fs.s3a.S3ClientFactory.S3ClientCreationParameters
+import org.apache.hadoop.fs.s3a.{Constants, DefaultS3ClientFactory}
 import software.amazon.awssdk.auth.signer.AwsS3V4Signer
 import software.amazon.awssdk.core.CredentialType
 import software.amazon.awssdk.core.client.config.{ClientOverrideConfiguration, SdkAdvancedClientOption}
-import software.amazon.awssdk.core.exception.{AbortedException, ApiCallAttemptTimeoutException, ApiCallTimeoutException, SdkServiceException}
+import software.amazon.awssdk.core.exception.{
+  AbortedException,
+  ApiCallAttemptTimeoutException,
+  ApiCallTimeoutException,
+  SdkServiceException
+}
 import software.amazon.awssdk.core.interceptor.{Context, ExecutionAttribute, ExecutionAttributes, ExecutionInterceptor}
 import software.amazon.awssdk.core.retry.RetryPolicyContext
 import software.amazon.awssdk.core.retry.conditions.RetryCondition

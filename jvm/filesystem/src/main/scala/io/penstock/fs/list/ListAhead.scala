@@ -1,8 +1,8 @@
 package io.penstock.fs.list
 
-import java.util.{Collections, Set => JavaSet, WeakHashMap}
 import java.util.concurrent.ConcurrentHashMap
 import java.util.concurrent.atomic.AtomicLong
+import java.util.{Collections, Set => JavaSet, WeakHashMap}
 
 import scala.jdk.CollectionConverters._
 

@@ -1,24 +1,24 @@
 package io.penstock.fs.read
 
-import java.util
 import java.io.{Closeable, EOFException, IOException, InterruptedIOException}
 import java.security.MessageDigest
-import java.time.{Instant, ZonedDateTime}
 import java.time.format.{DateTimeFormatter, DateTimeParseException}
+import java.time.{Instant, ZonedDateTime}
+import java.util
 import java.util.concurrent.atomic.AtomicInteger
 
 import scala.jdk.OptionConverters._
 import scala.util.control.NonFatal
 
 import org.apache.commons.codec.binary.Hex
-import org.apache.hadoop.fs.s3a.{Invoker, RemoteFileChangedException, S3AReadOpContext, S3AUtils}
 import org.apache.hadoop.fs.s3a.impl.ChangeDetectionPolicy.{Mode, Source}
 import org.apache.hadoop.fs.s3a.impl.streams.ObjectReadParameters
+import org.apache.hadoop.fs.s3a.{Invoker, RemoteFileChangedException, S3AReadOpContext, S3AUtils}
 import software.amazon.awssdk.core.ResponseInputStream
 import software.amazon.awssdk.services.s3.model.GetObjectResponse
 
-import io.penstock.fs.{Counters, EntityTag}
 import io.penstock.fs.cache.PageCache
+import io.penstock.fs.{Counters, EntityTag}
 
 /**
  * What the store said about an object with a response.

@@ -6,13 +6,22 @@ import java.util.concurrent.TimeUnit
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.FSDataInputStream
 import org.apache.hadoop.fs.Options.OpenFileOptions
+import org.apache.hadoop.fs.s3a.impl.streams.{
+  AbstractObjectInputStreamFactory,
+  ClassicObjectInputStreamFactory,
+  FactoryBindingParameters,
+  InputStreamType,
+  ObjectInputStream,
+  ObjectReadParameters,
+  StreamFactoryRequirements,
+  StreamIntegration
+}
 import org.apache.hadoop.fs.s3a.{Constants, S3AUtils}
-import org.apache.hadoop.fs.s3a.impl.streams.{AbstractObjectInputStreamFactory, ClassicObjectInputStreamFactory, FactoryBindingParameters, InputStreamType, ObjectInputStream, ObjectReadParameters, StreamFactoryRequirements, StreamIntegration}
 
-import io.penstock.fs.{CacheSettings, EntityTag}
 import io.penstock.fs.cache.{PageCache, PageCaches}
 import io.penstock.fs.gateways.GatewayClientFactory
 import io.penstock.fs.scan.ScannedFile
+import io.penstock.fs.{CacheSettings, EntityTag}
 
 /**
  * S3A's streams, read through the page cache: `fs.s3a.input.stream.type=custom` and

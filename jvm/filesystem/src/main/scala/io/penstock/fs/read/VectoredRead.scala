@@ -2,15 +2,15 @@ package io.penstock.fs.read
 
 import java.io.{EOFException, IOException}
 import java.nio.ByteBuffer
-import java.util.{List => JavaList, Objects, Optional}
-import java.util.concurrent.{ConcurrentHashMap, ConcurrentLinkedQueue, RejectedExecutionException}
 import java.util.concurrent.atomic.{AtomicInteger, AtomicReference}
+import java.util.concurrent.{ConcurrentHashMap, ConcurrentLinkedQueue, RejectedExecutionException}
 import java.util.function.{Consumer, IntFunction}
+import java.util.{List => JavaList, Objects, Optional}
 
 import scala.jdk.CollectionConverters._
 
-import org.apache.hadoop.fs.{FileRange, PositionedReadable, VectoredReadUtils}
 import org.apache.hadoop.fs.s3a.RemoteFileChangedException
+import org.apache.hadoop.fs.{FileRange, PositionedReadable, VectoredReadUtils}
 
 import io.penstock.fs.Counters
 import io.penstock.fs.cache.Page

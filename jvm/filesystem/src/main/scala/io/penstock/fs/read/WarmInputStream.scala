@@ -7,9 +7,22 @@ import java.util.concurrent.atomic.AtomicLong
 import java.util.function.{Consumer, IntFunction}
 
 import org.apache.hadoop.conf.Configuration
-import org.apache.hadoop.fs.{ByteBufferPositionedReadable, ByteBufferReadable, CanUnbuffer, EtagSource, FSDataInputStream, FSExceptionMessages, FSInputStream, FileRange, FileStatus, FileSystem, StreamCapabilities, VectoredReadUtils}
-import org.apache.hadoop.fs.statistics.{IOStatistics, IOStatisticsSource, StreamStatisticNames}
 import org.apache.hadoop.fs.statistics.impl.IOStatisticsBinding
+import org.apache.hadoop.fs.statistics.{IOStatistics, IOStatisticsSource, StreamStatisticNames}
+import org.apache.hadoop.fs.{
+  ByteBufferPositionedReadable,
+  ByteBufferReadable,
+  CanUnbuffer,
+  EtagSource,
+  FSDataInputStream,
+  FSExceptionMessages,
+  FSInputStream,
+  FileRange,
+  FileStatus,
+  FileSystem,
+  StreamCapabilities,
+  VectoredReadUtils
+}
 
 import io.penstock.fs.EntityTag
 import io.penstock.fs.cache.{ObjectIdentity, PageCache, PageCaches}

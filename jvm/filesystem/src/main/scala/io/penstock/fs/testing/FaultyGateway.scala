@@ -2,10 +2,10 @@ package io.penstock.fs.testing
 
 import java.io.{Closeable, IOException}
 import java.net.{InetAddress, InetSocketAddress, ServerSocket, Socket, URI}
-import java.util.concurrent.{ConcurrentHashMap, CopyOnWriteArrayList, CountDownLatch}
 import java.util.concurrent.TimeUnit.{MILLISECONDS, SECONDS}
 import java.util.concurrent.atomic.AtomicInteger
 import java.util.concurrent.locks.LockSupport
+import java.util.concurrent.{ConcurrentHashMap, CopyOnWriteArrayList, CountDownLatch}
 
 import scala.jdk.CollectionConverters._
 

@@ -3,9 +3,9 @@ package io.penstock.fs.write
 import java.io.InputStream
 import java.nio.ByteBuffer
 import java.security.MessageDigest
-import java.util.{List => JavaList}
 import java.util.concurrent.ConcurrentHashMap
 import java.util.concurrent.atomic.AtomicInteger
+import java.util.{List => JavaList}
 
 import scala.collection.concurrent.TrieMap
 import scala.util.Using
@@ -13,11 +13,11 @@ import scala.util.control.NonFatal
 
 import org.apache.commons.codec.DecoderException
 import org.apache.commons.codec.binary.Hex
-import org.apache.hadoop.fs.s3a.{S3AFileSystem, WriteOperationHelper}
 import org.apache.hadoop.fs.s3a.Invoker.Retried
 import org.apache.hadoop.fs.s3a.S3ADataBlocks.BlockUploadData
 import org.apache.hadoop.fs.s3a.impl.PutObjectOptions
 import org.apache.hadoop.fs.s3a.impl.UploadContentProviders.BaseContentProvider
+import org.apache.hadoop.fs.s3a.{S3AFileSystem, WriteOperationHelper}
 import org.apache.hadoop.fs.statistics.DurationTrackerFactory
 import org.slf4j.LoggerFactory
 import software.amazon.awssdk.core.sync.RequestBody
