@@ -111,8 +111,8 @@ MUTATIONS = (
         "spark-ui-once",
         "a link to Spark's pages opens them again and again",
         "src/penstock/service/spark_ui.py",
-        'taken = self._store.take_pass(grant_digest("ticket", ticket))',
-        'taken = self._store.find_pass(grant_digest("ticket", ticket))',
+        'taken = self._store.take_grant(grant_digest("ticket", ticket))',
+        'taken = self._store.find_grant(grant_digest("ticket", ticket))',
         "tests/unit/service/test_spark_ui.py",
     ),
     Mutation(
@@ -127,14 +127,14 @@ MUTATIONS = (
         "token-secret",
         "the id of a token is enough, whatever the secret",
         "src/penstock/engine/tokens.py",
-        "if not hmac.compare_digest(known, hashed(secret)) or token is None:",
+        "if not hmac.compare_digest(known, hash_secret(secret)) or token is None:",
         "if not known or token is None:",
         "tests/unit/engine/test_tokens.py",
     ),
     Mutation(
         "cache-checksum",
         "the checksum of a page's trailer is ignored",
-        f"{CACHE}/cache/PageFile.scala",
+        f"{CACHE}/cache/PageFiles.scala",
         "if (checksum(ByteBuffer.wrap(bytes, 0, size - 12)) != trailer.getInt(size - 12))",
         "if (checksum(ByteBuffer.wrap(bytes, 0, size - 12)) == 0 && trailer.getInt(size - 12) == 1)",
         "filesystem:io.penstock.fs.cache.DamageSuite",
@@ -142,7 +142,7 @@ MUTATIONS = (
     Mutation(
         "cache-version",
         "an object that was modified a moment before is taken for the version that was seen",
-        f"{CACHE}/read/Identification.scala",
+        f"{CACHE}/read/StreamIdentity.scala",
         "if (strict || known.racy || known",
         "if (strict || known",
         "filesystem:io.penstock.fs.read.IdentificationTest",
@@ -238,7 +238,7 @@ MUTATIONS = (
     Mutation(
         "listing-own-write",
         "a prefetched listing is returned after this process has changed the directory",
-        f"{CACHE}/list/Siblings.scala",
+        f"{CACHE}/list/ListAhead.scala",
         " || changes != learntAfter) known",
         ") known",
         "filesystem:io.penstock.fs.list.ListAheadTest",
@@ -246,7 +246,7 @@ MUTATIONS = (
     Mutation(
         "listing-found",
         "the same; whether the model of operations finds it",
-        f"{CACHE}/list/Siblings.scala",
+        f"{CACHE}/list/ListAhead.scala",
         " || changes != learntAfter) known",
         ") known",
         "filesystem:io.penstock.fs.read.OperationsModelTest",
@@ -254,7 +254,7 @@ MUTATIONS = (
     Mutation(
         "stale-found",
         "cached metadata of an object never expires",
-        f"{CACHE}/read/Identification.scala",
+        f"{CACHE}/read/StreamIdentity.scala",
         "confirmed > now || now - confirmed > maxStaleness",
         "confirmed > now",
         "filesystem:io.penstock.fs.read.OperationsModelTest",

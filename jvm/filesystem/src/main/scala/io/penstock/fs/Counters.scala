@@ -1,7 +1,13 @@
 package io.penstock.fs
 
-import java.util.Locale
 import java.util.concurrent.atomic.LongAdder
+import java.util.{Collections, Locale, Map => JavaMap}
+
+import com.codahale.metrics.{Gauge, MetricRegistry}
+import org.apache.spark.SparkContext
+import org.apache.spark.api.plugin.{DriverPlugin, ExecutorPlugin, PluginContext, SparkPlugin}
+import software.amazon.awssdk.core.interceptor.{Context, ExecutionAttribute, ExecutionAttributes, ExecutionInterceptor}
+import software.amazon.awssdk.http.SdkHttpRequest
 
 /**
  * What this file system has done in this JVM since it started, as named sums that only grow. Adding never blocks.
@@ -97,4 +103,93 @@ object Counters {
 
   /** Every sum by its name; not one instant's, but never misses what happened before the call. */
   def now(): Map[String, Long] = All.iterator.map(c => c.name -> c.value).toMap
+}
+
+/**
+ * Counts the requests of every S3A client in this JVM, and how long each was waited for, into [[Counters]]:
+ * `fs.s3a.audit.execution.interceptors=io.penstock.fs.RequestCounter`.
+ *
+ * The SDK calls `beforeTransmission` once per attempt, right before it asks for a connection, and `afterTransmission`
+ * when the head of an answer is there: an attempt that is never answered has no time.
+ */
+class RequestCounter private[fs] (nanoTime: () => Long) extends ExecutionInterceptor {
+  import RequestCounter._
+
+  def this() = this(() => System.nanoTime())
+
+  override def beforeTransmission(context: Context.BeforeTransmission, attributes: ExecutionAttributes): Unit = {
+    val request = context.httpRequest
+    requestsLike(request).foreach(_.sent.increment())
+    if (attributes.getAttribute(SentAt) != null) Counters.RequestRetries.increment()
+    val body = request.firstMatchingHeader("Content-Length")
+    if (body.isPresent) body.get.toLongOption.foreach(Counters.BytesSent.add)
+    attributes.putAttribute(SentAt, Long.box(nanoTime()))
+  }
+
+  override def afterTransmission(context: Context.AfterTransmission, attributes: ExecutionAttributes): Unit = {
+    val sentAt = attributes.getAttribute(SentAt)
+    if (sentAt != null) answered(context.httpRequest, nanoTime() - sentAt)
+    val status = context.httpResponse.statusCode
+    if (status == 429 || status == 503) Counters.AnswersThrottled.increment()
+    else if (status >= 500) Counters.AnswersFailed.increment()
+  }
+}
+
+object RequestCounter {
+
+  private val SentAt = new ExecutionAttribute[java.lang.Long]("io.penstock.fs.SentAt")
+
+  private val ByKind = Counters.RequestsByKind.map(requests => requests.kind -> requests).toMap
+
+  private def requestsLike(request: SdkHttpRequest): Option[Counters.Requests] = {
+    val method = request.method.name
+    ByKind.get(if (method == "GET" && isListing(request)) "LIST" else method)
+  }
+
+  /**
+   * Both listings carry their own mark, whatever the address style: version 2 its type, version 1 and uploads a limit.
+   */
+  private def isListing(request: SdkHttpRequest): Boolean = {
+    val parameters = request.rawQueryParameters
+    parameters.containsKey("list-type") || parameters.containsKey("uploads") ||
+    parameters.containsKey("max-keys") || parameters.containsKey("delimiter")
+  }
+
+  private def answered(request: SdkHttpRequest, nanoseconds: Long): Unit = {
+    requestsLike(request).foreach(_.waitedUs.add(nanoseconds / 1000))
+    val classes = Counters.AnsweredWithinMs
+    var i = 0
+    while (i < classes.size && nanoseconds > classes(i)._1 * 1000000) i += 1
+    (if (i < classes.size) classes(i)._2 else Counters.AnsweredLater).increment()
+  }
+}
+
+/**
+ * Puts every count of [[Counters]] among Spark's own metrics, so that each of its sinks shows them:
+ * `spark.plugins=io.penstock.fs.LakeMetrics`.
+ *
+ * They are called `plugin.io.penstock.fs.LakeMetrics.<name>`, of the driver and of each executor.
+ */
+class LakeMetrics extends SparkPlugin {
+
+  override def driverPlugin(): DriverPlugin = new DriverPlugin {
+    override def init(context: SparkContext, plugin: PluginContext): JavaMap[String, String] = {
+      LakeMetrics.register(plugin.metricRegistry)
+      Collections.emptyMap
+    }
+  }
+
+  override def executorPlugin(): ExecutorPlugin = new ExecutorPlugin {
+    override def init(plugin: PluginContext, settings: JavaMap[String, String]): Unit =
+      LakeMetrics.register(plugin.metricRegistry)
+  }
+}
+
+private[fs] object LakeMetrics {
+
+  def register(registry: MetricRegistry): Unit =
+    for (counter <- Counters.All) {
+      val gauge: Gauge[Long] = () => counter.value
+      registry.register(counter.name, gauge)
+    }
 }

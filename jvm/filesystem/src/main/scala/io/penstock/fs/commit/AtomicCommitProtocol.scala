@@ -1,7 +1,13 @@
 package io.penstock.fs.commit
 
+import java.io.IOException
+import java.util.concurrent.{ConcurrentHashMap, TimeUnit}
+
+import scala.collection.mutable
+
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.s3a.S3AFileSystem
+import org.apache.hadoop.fs.s3a.commit.CommitConstants
 import org.apache.hadoop.fs.{FileSystem, Path}
 import org.apache.hadoop.mapreduce.{JobContext, TaskAttemptContext}
 import org.apache.spark.internal.io.FileCommitProtocol.TaskCommitMessage
@@ -9,6 +15,7 @@ import org.apache.spark.internal.io.{FileCommitProtocol, FileNameSpec}
 import org.apache.spark.sql.SparkSessionExtensions
 import org.apache.spark.sql.execution.datasources.SQLHadoopMapReduceCommitProtocol
 import org.apache.spark.sql.penstock.ReplaceTableAsSelect
+import org.slf4j.LoggerFactory
 
 /**
  * Keeps a table until the query that replaces it has been committed:
@@ -110,4 +117,135 @@ class AtomicCommitProtocol(jobId: String, path: String, dynamicPartitionOverwrit
 
   override def abortTask(context: TaskAttemptContext): Unit =
     if (task == null) renaming.abortTask(context) else task.abort()
+}
+
+/** One job's output on the driver. */
+final private[commit] class JobOutput(
+    job: String,
+    root: Path,
+    dynamicPartitionOverwrite: Boolean,
+    conf: Configuration,
+    open: S3AFileSystem => Bucket
+) {
+
+  import JobOutput._
+
+  private val buckets =
+    new Buckets(name => open(new Path(s"s3a://$name/").getFileSystem(conf).asInstanceOf[S3AFileSystem]))
+  private val table = JobOutput.directory(root.getFileSystem(conf).asInstanceOf[S3AFileSystem], root)
+  private val parallel = Parallel.of(conf)
+
+  private val replacedBelow = mutable.Set.empty[Location]
+  private val accepted = mutable.Buffer.empty[Upload]
+
+  /** Once true, taking the job back could take back what is decided. */
+  private var mayBeDecided = false
+
+  /** The write's own settings: what it replaces may be told before it begins, with those of the file system. */
+  private var settings = conf
+
+  /**
+   * The job begins. Throws an `IOException` where the store cannot order commits, which is asked once for each bucket
+   * of this process.
+   */
+  def begin(settings: Configuration): Unit = {
+    this.settings = settings
+    val store = (table.bucket, conf.get("fs.s3a.endpoint", ""))
+    if (!proven.contains(store)) {
+      new Journal(buckets(table.bucket), table).requireConditions()
+      proven.add(store): Unit
+    }
+  }
+
+  /** Spark asks for this to be deleted before the job; it will be once the job is decided. */
+  def replace(fs: S3AFileSystem, path: Path): Unit = synchronized(replacedBelow += JobOutput.directory(fs, path))
+
+  /** A task's result has come. */
+  def accept(uploads: Vector[Upload]): Unit = synchronized(accepted ++= uploads)
+
+  def commit(uploads: Vector[Upload]): Unit = {
+    val scopes = replacedBelow.toVector ++ (if (dynamicPartitionOverwrite) Replacing.partitions(uploads) else Nil)
+    val marked = settings.getBoolean(
+      CommitConstants.CREATE_SUCCESSFUL_JOB_OUTPUT_DIR_MARKER,
+      CommitConstants.DEFAULT_CREATE_SUCCESSFUL_JOB_DIR_MARKER
+    )
+    val marker = Option.when(marked)(table.copy(key = table.key + CommitConstants._SUCCESS))
+    val expected = Option(settings.get(TableVersion.Expected)).map(_.toLong)
+    mayBeDecided = true
+    try
+      new TableCommit(buckets, table, parallel, JobOutput.patience(settings)).commit(
+        job,
+        uploads,
+        scopes,
+        marker,
+        expected
+      )
+    catch {
+      case e: CommitInterrupted => throw e
+      case e: Throwable =>
+        mayBeDecided = false
+        throw e
+    }
+  }
+
+  /** Leaves nothing of the job; a decided job is left to be carried out by the next one. May be called twice. */
+  def abort(): Unit =
+    if (mayBeDecided) log.warn(s"Job $job is not taken back: it is decided, or may be")
+    else {
+      val known = synchronized(accepted.toVector)
+      Leftovers.abort(buckets, parallel, job, CommitRecord.places(table, known))
+    }
+}
+
+private[commit] object JobOutput {
+
+  private val log = LoggerFactory.getLogger(classOf[JobOutput])
+
+  /** How long another job's commit to the same table is left to its driver before this job finishes it. */
+  val Patience = "fs.s3a.penstock.commit.patience"
+  private val DefaultPatience = 10000L
+
+  def patience(conf: Configuration): Long = conf.getTimeDuration(Patience, DefaultPatience, TimeUnit.MILLISECONDS)
+
+  def directory(fs: S3AFileSystem, path: Path): Location = {
+    val key = fs.makeQualified(path).toUri.getPath.stripPrefix("/").stripSuffix("/")
+    Location(fs.getBucket, if (key.isEmpty) "" else key + "/")
+  }
+
+  /** Buckets of stores that are known to have conditional writes, by their URI and their endpoint's. */
+  private val proven = ConcurrentHashMap.newKeySet[(String, String)]()
+}
+
+/** What must hold for a job to be committed as a whole, told before the job does any work. */
+private[commit] object Requirements {
+
+  def check(fs: S3AFileSystem): Unit = {
+    val conf = fs.getConf
+    def require(setting: String, default: Boolean, why: String): Unit =
+      if (!conf.getBoolean(setting, default))
+        throw new IOException(
+          s"Nothing can be written to s3a://${fs.getBucket}/: $setting is false, and $why. " +
+            s"Set spark.hadoop.$setting=true, or another spark.sql.sources.commitProtocolClass"
+        )
+    require(
+      CommitConstants.MAGIC_COMMITTER_ENABLED,
+      CommitConstants.DEFAULT_MAGIC_COMMITTER_ENABLED,
+      "without it S3A would store files under their temporary names"
+    )
+    require(
+      CommitConstants.FS_S3A_COMMITTER_MAGIC_TRACK_COMMITS_IN_MEMORY_ENABLED,
+      CommitConstants.FS_S3A_COMMITTER_MAGIC_TRACK_COMMITS_IN_MEMORY_ENABLED_DEFAULT,
+      "Penstock's commit takes what tasks have uploaded from there"
+    )
+  }
+
+  /** A partition elsewhere must be of a file system that can hold its files back until the job is decided. */
+  def checkSameKind(table: Path, partition: Path, fs: FileSystem): Unit = fs match {
+    case s3a: S3AFileSystem => check(s3a)
+    case _ =>
+      throw new IOException(
+        s"The partition at $partition cannot be written together with the table $table: files there cannot appear in " +
+          "the same instant. Write it on its own, or give it a location on S3A"
+      )
+  }
 }

@@ -1,12 +1,17 @@
 package io.penstock.fs.commit
 
 import java.io.IOException
+import java.net.InetAddress
+import java.util.Date
 
+import scala.jdk.CollectionConverters._
 import scala.util.control.NonFatal
 
 import com.fasterxml.jackson.databind.json.JsonMapper
 import com.fasterxml.jackson.databind.{DeserializationFeature, ObjectMapper}
 import com.fasterxml.jackson.module.scala.DefaultScalaModule
+import org.apache.hadoop.fs.s3a.commit.CommitConstants
+import org.apache.hadoop.fs.s3a.commit.files.SuccessData
 
 /** An object, or with a key that ends in a slash (or is empty) all objects below it. */
 final private[commit] case class Location(bucket: String, key: String) {
@@ -79,5 +84,67 @@ private[commit] object CommitRecord {
           "finish that job's commit with the version that wrote it, by penstock lake sweep"
       )
     record
+  }
+}
+
+/** Which of the objects below what a job replaces are the old data. Pure: it is given what the store lists. */
+private[fs] object Replacing {
+
+  /** The partitions a job has written files to: the directories of its files. */
+  def partitions(uploads: Iterable[Upload]): Vector[Location] =
+    uploads.iterator.map(upload => Location(upload.bucket, CommitRecord.parent(upload.key))).distinct.toVector
+
+  /** Without those that lie within another. */
+  def outermost(scopes: Iterable[Location]): Vector[Location] = {
+    val distinct = scopes.toVector.distinct
+    distinct.filterNot(inner =>
+      distinct.exists(outer => outer != inner && outer.bucket == inner.bucket && inner.key.startsWith(outer.key))
+    )
+  }
+
+  /**
+   * All but the job's own files, the table's directory marker (an empty table is still there), the marker the job is
+   * about to write anyway, what running jobs keep below the table (their journals and unfinished output), and its
+   * skipping index: its entries are of no use for new files, but which columns it covers is its owner's choice.
+   */
+  def replaced(
+      listed: Iterator[Location],
+      table: Location,
+      uploads: Iterable[Upload],
+      marker: Option[Location]
+  ): Vector[Location] = {
+    val kept = uploads.iterator.map(_.location).toSet ++ marker + table
+    listed.filterNot(old => kept(old) || isWorkingState(old.key)).toVector
+  }
+
+  private def isWorkingState(key: String): Boolean =
+    isBelow(key, Journal.Directory) || isBelow(key, SkippingIndex) || key.contains("__magic_job-")
+
+  private def isBelow(key: String, directory: String): Boolean =
+    key.contains("/" + directory) || key.startsWith(directory)
+
+  /** Of `io.penstock.skipping`. */
+  private[fs] val SkippingIndex = "_skipindex/"
+}
+
+/** `_SUCCESS` in the form of S3A's own committers, which tools read. */
+private[commit] object SuccessMarker {
+
+  val Committer = "penstock"
+
+  def content(job: String, uploads: Vector[Upload]): Array[Byte] = {
+    val now = new Date
+    val data = new SuccessData
+    data.setCommitter(Committer)
+    data.setJobId(job)
+    data.setTimestamp(now.getTime)
+    data.setDate(now.toString)
+    data.setHostname(InetAddress.getLocalHost.getHostName)
+    data.setDescription(s"${uploads.size} files")
+    data.setFilenames(
+      uploads.iterator.take(CommitConstants.SUCCESS_MARKER_FILE_LIMIT).map("/" + _.key).toList.asJava
+    )
+    data.setSuccess(true)
+    data.toBytes(SuccessData.serializer())
   }
 }

@@ -1,17 +1,23 @@
 package io.penstock.fs.pool
 
-import java.io.InputStream
+import java.io.{IOException, InputStream}
 import java.util.Optional
+import java.util.concurrent.ConcurrentHashMap
 import java.util.concurrent.atomic.{AtomicInteger, AtomicLong}
 
 import scala.annotation.tailrec
+import scala.jdk.CollectionConverters._
+import scala.jdk.StreamConverters._
 
 import org.apache.hadoop.conf.{Configurable, Configuration}
 import org.apache.hadoop.fs.s3a.Constants.{DEFAULT_MAXIMUM_CONNECTIONS, MAXIMUM_CONNECTIONS}
 import org.slf4j.LoggerFactory
 import software.amazon.awssdk.core.exception.SdkClientException
 import software.amazon.awssdk.core.interceptor.{Context, ExecutionAttribute, ExecutionAttributes, ExecutionInterceptor}
+import software.amazon.awssdk.http.Abortable
 import software.amazon.awssdk.services.s3.model.GetObjectRequest
+
+import io.penstock.fs.Counters
 
 /**
  * Says who holds the connections when a pool has none left: `fs.s3a.audit.execution.interceptors=
@@ -94,4 +100,159 @@ private object PoolDoctor {
   @tailrec private def isPoolTimeout(problem: Throwable): Boolean =
     problem != null &&
       (problem.getClass.getName.endsWith(".ConnectionPoolTimeoutException") || isPoolTimeout(problem.getCause))
+}
+
+/** What is wrong with a pool that has no connection left, why, and how to fix it. Pure. */
+private[pool] object Diagnosis {
+
+  private val Shown = 10
+
+  /**
+   * @param calls
+   *   requests that are on their way or wait for a connection, without those whose answer is being read
+   * @param nowNs
+   *   on the clock of the responses' `sinceNs`
+   */
+  def of(maximum: Int, open: Seq[OpenResponses.Held], calls: Int, nowNs: Long): String = {
+    val demand = open.size + calls
+    val oldest = open.sortBy(_.sinceNs - nowNs)
+    val listed = oldest.take(Shown).map(response => s"\n  ${line(response, nowNs)}").mkString
+    val more = if (open.size > Shown) s"\n  … and ${open.size - Shown} more, opened later" else ""
+    val holders = if (open.isEmpty) "" else s"\nOpen streams, oldest first, each with its connection:$listed$more"
+    s"No connection to the store was free in time: the pool has $maximum ($MAXIMUM_CONNECTIONS), " +
+      s"${open.size} are held by open streams, and $calls requests are on their way or wait.$holders\n${fix(maximum, open.size, demand)}"
+  }
+
+  private def fix(maximum: Int, open: Int, demand: Int): String = {
+    val larger = s"set $MAXIMUM_CONNECTIONS to ${demand.max(maximum) * 2} or more"
+    if (open * 2 > maximum)
+      s"Close each stream after use, also after an error; if all of these are needed at once, $larger."
+    else s"More requests are made at once than there are connections: $larger, or lower fs.s3a.threads.max."
+  }
+
+  private def line(response: OpenResponses.Held, nowNs: Long): String = {
+    val place = if (response.place.isEmpty) "" else response.place.mkString(" at ", " < ", "")
+    f"${response.path} for ${(nowNs - response.sinceNs) / 1e9}%.1f s by thread “${response.thread}”$place"
+  }
+}
+
+/**
+ * The responses whose connection has not gone back to the pool. Never holds the streams themselves, only who they are.
+ */
+private[pool] class OpenResponses {
+
+  private val known = ConcurrentHashMap.newKeySet[OpenResponses.Held]
+
+  def size: Int = known.size
+
+  def all: Seq[OpenResponses.Held] = known.asScala.toVector
+
+  /**
+   * The response's body, to be read in place of `body`; as that, it can be aborted where the HTTP client's can.
+   *
+   * @param noted
+   *   whether to look where in the program it was opened
+   */
+  def add(body: InputStream, path: String, noted: Boolean): InputStream = {
+    val thread = Thread.currentThread.getName
+    val held = new OpenResponses.Held(path, System.nanoTime, thread, if (noted) OpenResponses.place() else Nil)
+    known.add(held)
+    new OpenResponses.Body(body, () => known.remove(held))
+  }
+}
+
+private[pool] object OpenResponses {
+
+  /**
+   * One open response.
+   *
+   * @param sinceNs
+   *   on the clock of `System.nanoTime`
+   * @param place
+   *   the innermost calls that are not S3A's or the SDK's, innermost first; empty where nobody looked
+   */
+  final class Held(val path: String, val sinceNs: Long, val thread: String, val place: Seq[String])
+
+  /** Counts what is read, and says once when the HTTP client has taken the connection back, for whatever reason. */
+  final private class Body(body: InputStream, done: () => Unit) extends InputStream with Abortable {
+
+    private var uncounted = 0L
+
+    override def read(): Int = {
+      val byte = taken(body.read())
+      count(if (byte < 0) -1 else 1)
+      byte
+    }
+
+    override def read(into: Array[Byte], offset: Int, length: Int): Int = {
+      val got = taken(body.read(into, offset, length))
+      count(got)
+      got
+    }
+
+    override def skip(bytes: Long): Long = {
+      val skipped = body.skip(bytes)
+      count(skipped)
+      skipped
+    }
+
+    override def available(): Int = body.available()
+
+    override def close(): Unit =
+      try body.close()
+      finally ended()
+
+    override def abort(): Unit =
+      try
+        body match {
+          case abortable: Abortable => abortable.abort()
+          case _ => body.close()
+        }
+      finally ended()
+
+    /** The client gives up the connection of a stream that fails. */
+    private def taken(read: => Int): Int =
+      try read
+      catch {
+        case failure: IOException =>
+          ended()
+          throw failure
+      }
+
+    private def count(bytes: Long): Unit =
+      if (bytes < 0) ended()
+      else {
+        uncounted += bytes
+        if (uncounted >= (1 << 16)) settle()
+      }
+
+    private def ended(): Unit = {
+      settle()
+      done()
+    }
+
+    private def settle(): Unit = {
+      Counters.BytesReceived.add(uncounted)
+      uncounted = 0
+    }
+  }
+
+  private val Plumbing = Seq(
+    "software.amazon.awssdk.",
+    "org.apache.hadoop.fs.",
+    "org.apache.hadoop.util.",
+    "java.",
+    "jdk.",
+    "scala.",
+    "io.penstock.fs."
+  )
+
+  private def place(): Seq[String] =
+    StackWalker.getInstance.walk { frames =>
+      frames
+        .filter(frame => !Plumbing.exists(frame.getClassName.startsWith))
+        .limit(3)
+        .map[String](_.toStackTraceElement.toString)
+        .toScala(Vector)
+    }
 }

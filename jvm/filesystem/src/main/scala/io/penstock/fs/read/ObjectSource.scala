@@ -1,6 +1,24 @@
 package io.penstock.fs.read
 
-import java.io.Closeable
+import java.io.{Closeable, EOFException, IOException, InterruptedIOException}
+import java.security.MessageDigest
+import java.time.format.{DateTimeFormatter, DateTimeParseException}
+import java.time.{Instant, ZonedDateTime}
+import java.util
+import java.util.concurrent.atomic.AtomicInteger
+
+import scala.jdk.OptionConverters._
+import scala.util.control.NonFatal
+
+import org.apache.commons.codec.binary.Hex
+import org.apache.hadoop.fs.s3a.impl.ChangeDetectionPolicy.{Mode, Source}
+import org.apache.hadoop.fs.s3a.impl.streams.ObjectReadParameters
+import org.apache.hadoop.fs.s3a.{Invoker, RemoteFileChangedException, S3AReadOpContext, S3AUtils}
+import software.amazon.awssdk.core.ResponseInputStream
+import software.amazon.awssdk.services.s3.model.GetObjectResponse
+
+import io.penstock.fs.cache.PageCache
+import io.penstock.fs.{Counters, EntityTag}
 
 /**
  * What the store said about an object with a response.
@@ -48,4 +66,275 @@ private[read] trait RangeResponse extends Closeable {
 
   /** Gives the connection back, or drops it if what is left of the response is too long to read over. */
   override def close(): Unit
+}
+
+/** An object as S3A's own streams see it: their callbacks, retries, change detection, and statistics. */
+final private[read] class S3ASource(parameters: ObjectReadParameters) extends ObjectSource {
+
+  private val attributes = parameters.getObjectAttributes
+  private val statistics = parameters.getStreamStatistics
+  private val context: S3AReadOpContext = parameters.getContext
+  private val invoker: Invoker = context.getReadInvoker
+  private val uri = s"s3a://${attributes.getBucket}/${attributes.getKey}"
+
+  override def get(from: Long, until: Long, etag: Option[String]): RangeResponse = {
+    val request = parameters.getCallbacks.newGetRequestBuilder(attributes.getKey)
+    request.range(S3AUtils.formatRange(from, until - 1))
+    val policy = context.getChangeDetectionPolicy
+    if (policy.getMode == Mode.Server)
+      policy.getSource match {
+        case Source.VersionId =>
+          Option(attributes.getVersionId).foreach(policy.applyRevisionConstraint(request, _))
+        case _ => etag.foreach(tag => request.ifMatch(s"\"$tag\""))
+      }
+    statistics.streamOpened()
+    val action = s"read $uri from $from"
+    val stream = Invoker.onceTrackingDuration(
+      action,
+      uri,
+      statistics.initiateGetRequest(),
+      () => parameters.getCallbacks.getObject(request.build())
+    )
+    val response = new S3ASource.Response(stream, until - from, context.getReadahead, statistics.streamClose(_, _))
+    if (etag.exists(tag => !response.version.etag.contains(tag))) {
+      response.close()
+      changed(action, etag, response.version.etag)
+    }
+    response
+  }
+
+  private def changed(action: String, expected: Option[String], found: Option[String]): Nothing = {
+    statistics.getChangeTrackerStatistics.versionMismatchError()
+    throw new RemoteFileChangedException(
+      uri,
+      action,
+      s"the object was overwritten while it was read: its entity tag was ${expected.mkString}, now it is " +
+        s"${found.getOrElse("missing")}; open it again to read the new version"
+    )
+  }
+
+  override def retrying[T](action: String)(work: => T): T =
+    invoker.retry(s"$action $uri", attributes.getPath.toString, true, () => work)
+
+  override def broke(): Unit = {
+    statistics.readException()
+    Counters.FetchesResumed.increment()
+  }
+}
+
+private object S3ASource {
+
+  final private class Response(
+      stream: ResponseInputStream[GetObjectResponse],
+      length: Long,
+      worthReadingOver: Long,
+      closed: (Boolean, Long) => Unit
+  ) extends RangeResponse {
+
+    private var left = length
+
+    override val version: Version = {
+      val response = stream.response
+      val http = Option(response.sdkHttpResponse)
+      Version(
+        EntityTag.strong(response.eTag),
+        Option(response.contentRange).flatMap(totalOf).getOrElse(response.contentLength),
+        Option(response.lastModified).fold(0L)(_.getEpochSecond),
+        http.flatMap(_.firstMatchingHeader("Date").toScala).flatMap(secondsOf).getOrElse(Instant.now.getEpochSecond)
+      )
+    }
+
+    override def read(into: Array[Byte], offset: Int, length: Int): Int = {
+      val n = stream.read(into, offset, length)
+      if (n > 0) left -= n
+      n
+    }
+
+    override def close(): Unit = {
+      val abort = left > worthReadingOver
+      if (abort) stream.abort() else stream.close()
+      closed(abort, left)
+    }
+  }
+
+  /** Of `bytes 0-9/123`. */
+  private def totalOf(contentRange: String): Option[Long] =
+    contentRange.substring(contentRange.lastIndexOf('/') + 1).toLongOption
+
+  private def secondsOf(date: String): Option[Long] =
+    try Some(ZonedDateTime.parse(date, DateTimeFormatter.RFC_1123_DATE_TIME).toEpochSecond)
+    catch { case _: DateTimeParseException => None }
+}
+
+/**
+ * The bytes of one range, front to back. A response that breaks off in the middle is asked for again from there, as
+ * often as the source's retries allow without a page's progress; it is never a mixture of two versions. A small object
+ * that comes whole is compared with its entity tag, by `tags`.
+ *
+ * @param stopped
+ *   asked between two reads: whether nobody wants the bytes any more
+ * @param cache
+ *   is told how long the store took for what
+ */
+final private[read] class Download(
+    source: ObjectSource,
+    from: Long,
+    until: Long,
+    expected: Option[String],
+    stopped: () => Boolean,
+    tags: TagCheck,
+    cache: PageCache
+) extends Closeable {
+
+  import Download._
+
+  private var position = from
+  private var etag = expected
+  private var response: RangeResponse = _
+  private var end = until
+  private var whole = Long.MaxValue
+
+  /** Sends the request, unless it is on its way already, and waits for the head of its response. */
+  def open(): Version = {
+    val began = System.nanoTime
+    try source.retrying("open")(attempt())
+    finally cache.answered(System.nanoTime - began)
+  }
+
+  private def attempt(): Version = {
+    if (response == null) {
+      response = source.get(position, until, etag)
+      val version = response.version
+      if (etag.isEmpty) etag = version.etag
+      // Whoever gave us the length may know another version than the store, which had no reason to refuse.
+      end = math.min(until, version.length)
+      whole = version.length
+    }
+    response.version
+  }
+
+  /**
+   * Fills `into` from `offset` with the next `length` bytes.
+   *
+   * @return
+   *   how many there were: fewer only if the object ends before the range does
+   */
+  def read(into: Array[Byte], offset: Int, length: Int): Int = {
+    val start = position
+    val began = System.nanoTime
+    val filled = fill(start, into, offset, length)
+    cache.fetched(filled.toLong, System.nanoTime - began)
+    if (start == 0 && filled == whole && !tags.agrees(etag, into, offset, filled)) askAgain(into, offset, filled)
+    filled
+  }
+
+  /** Until the tag agrees, or the same bytes come twice. */
+  private def askAgain(into: Array[Byte], offset: Int, length: Int): Unit = {
+    var left = Comparisons
+    var settled = false
+    while (!settled) {
+      val before = util.Arrays.copyOfRange(into, offset, offset + length)
+      source.broke()
+      close()
+      position = 0
+      fill(0, into, offset, length)
+      val same = util.Arrays.equals(before, 0, length, into, offset, offset + length)
+      if (same) tags.misleading()
+      settled = same || tags.agrees(etag, into, offset, length)
+      left -= 1
+      if (!settled && left == 0)
+        throw new IOException(
+          s"$length bytes of an object arrived differently ${Comparisons + 1} times, and never as its entity tag " +
+            s"${etag.mkString} says: something between here and the store damages them; TLS (an https endpoint) tells what"
+        )
+    }
+  }
+
+  private def fill(start: Long, into: Array[Byte], offset: Int, length: Int): Int =
+    source.retrying("read") {
+      attempt()
+      val wanted = math.min(length.toLong, end - start).toInt
+      try
+        while (position - start < wanted) {
+          if (stopped()) throw new InterruptedIOException("the stream was closed or unbuffered meanwhile")
+          val done = (position - start).toInt
+          val n = response.read(into, offset + done, wanted - done)
+          if (n < 0) throw new EOFException(s"the response ended at $position, before its range did at $end")
+          position += n
+        }
+      catch {
+        case e: InterruptedIOException if stopped() => throw e
+        // The SDK throws its own, which are no IOExceptions, and the retries understand.
+        case NonFatal(e) =>
+          source.broke()
+          close()
+          throw e
+      }
+      wanted.max(0)
+    }
+
+  override def close(): Unit =
+    if (response != null) {
+      val closing = response
+      response = null
+      try closing.close()
+      // The bytes are here, or lost: how the connection ended changes nothing.
+      catch { case _: IOException => () }
+    }
+}
+
+private object Download {
+
+  /** How often a small object whose bytes and tag differ is asked for again. */
+  val Comparisons = 3
+}
+
+/**
+ * What an entity tag says of an object's bytes, where it has the form of their check sum: MD5, or for an upload of one
+ * part the MD5 of that. S3 has nothing of the kind for a range.
+ *
+ * A store may make tags as it likes (of encrypted objects, for example). So a tag that differs is a reason to ask
+ * again, and if the same bytes come again they are the object's; after some such objects nobody looks at tags any more.
+ */
+final private[read] class TagCheck(misleadings: Int = 3) {
+
+  import TagCheck._
+
+  private val misled = new AtomicInteger
+
+  /** Whether nothing speaks against these being the bytes of the whole object. */
+  def agrees(etag: Option[String], data: Array[Byte], offset: Int, length: Int): Boolean =
+    misled.get >= misleadings || (etag match {
+      case Some(Plain(expected)) => hex(digest(data, offset, length)) == expected
+      case Some(OnePart(expected)) =>
+        val part = digest(data, offset, length)
+        hex(digest(part, 0, part.length)) == expected
+      case _ => true
+    })
+
+  /** The same bytes came twice: it is the tag that says something else. */
+  def misleading(): Unit = {
+    misled.incrementAndGet()
+    ()
+  }
+}
+
+private[read] object TagCheck {
+
+  /** Of all file systems of this process: it is about how their stores make tags. */
+  val Shared = new TagCheck
+
+  /** Agrees to everything, at no cost: for bytes that the transport has vouched for. */
+  val Unneeded = new TagCheck(misleadings = 0)
+
+  private val Plain = "([0-9a-f]{32})".r
+  private val OnePart = "([0-9a-f]{32})-1".r
+
+  private def digest(data: Array[Byte], offset: Int, length: Int): Array[Byte] = {
+    val md5 = MessageDigest.getInstance("MD5")
+    md5.update(data, offset, length)
+    md5.digest()
+  }
+
+  private def hex(bytes: Array[Byte]): String = Hex.encodeHexString(bytes)
 }

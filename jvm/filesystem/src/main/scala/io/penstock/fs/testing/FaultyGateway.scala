@@ -2,8 +2,10 @@ package io.penstock.fs.testing
 
 import java.io.{Closeable, IOException}
 import java.net.{InetAddress, InetSocketAddress, ServerSocket, Socket, URI}
+import java.util.concurrent.TimeUnit.{MILLISECONDS, SECONDS}
 import java.util.concurrent.atomic.AtomicInteger
-import java.util.concurrent.{ConcurrentHashMap, CopyOnWriteArrayList}
+import java.util.concurrent.locks.LockSupport
+import java.util.concurrent.{ConcurrentHashMap, CopyOnWriteArrayList, CountDownLatch}
 
 import scala.jdk.CollectionConverters._
 
@@ -166,4 +168,78 @@ object FaultyGateway {
     while (System.in.read() >= 0) {}
     gateway.close()
   }
+}
+
+/** What goes wrong with one request at a [[FaultyGateway]]. */
+sealed trait Fault
+
+object Fault {
+
+  /** The response begins this much later. */
+  final case class Delay(milliseconds: Long) extends Fault
+
+  /** The response begins once the latch is at zero. */
+  final case class Held(until: CountDownLatch) extends Fault
+
+  /** The response's body comes at this rate. */
+  final case class Slow(bytesPerSecond: Long) extends Fault
+
+  /** The connection ends after so many bytes of the response's body: with a FIN, or with an RST. */
+  final case class CutAfter(bytes: Long, reset: Boolean = false) extends Fault
+
+  /** The lowest bit of that byte of the response's body is wrong. */
+  final case class Flip(at: Long) extends Fault
+
+  /** The connection is reset after so many bytes of the request's body have been passed on. */
+  final case class CutUploadAfter(bytes: Long) extends Fault
+
+  /** The connection is reset; the store never sees the request. */
+  case object Reset extends Fault
+
+  /** The store does what was asked, but the connection is reset instead of saying so. */
+  case object LoseResponse extends Fault
+
+  /** The gateway answers by itself; the store never sees the request. */
+  final case class Answer(status: Int, code: String, headers: Map[String, String] = Map.empty) extends Fault
+
+  /** No answer, ever, on a connection that stays open; the store never sees the request. */
+  case object BlackHole extends Fault
+
+  /** What an overloaded S3 store says. */
+  def slowDown(retryAfterSeconds: Option[Int] = None): Answer =
+    Answer(503, "SlowDown", retryAfterSeconds.map(seconds => "Retry-After" -> seconds.toString).toMap)
+
+  val InternalError: Answer = Answer(500, "InternalError")
+}
+
+/** Lets bytes pass at a rate, whoever's they are; what a moment of idleness left unused may be caught up on. */
+final private[testing] class TokenBucket(bytesPerSecond: Long) {
+  require(bytesPerSecond > 0, s"$bytesPerSecond bytes per second")
+
+  /** When the last of the bytes granted so far will have passed. */
+  private var passed = Long.MinValue
+
+  /** Blocks until the bytes may pass. */
+  def take(bytes: Int): Unit = {
+    val until = grant(bytes, System.nanoTime())
+    var left = until - System.nanoTime()
+    while (left > 0) {
+      LockSupport.parkNanos(left)
+      left = until - System.nanoTime()
+    }
+  }
+
+  /** When, in the caller's nanoseconds, the bytes will have passed. */
+  private[testing] def grant(bytes: Int, now: Long): Long = synchronized {
+    val earliest = now - TokenBucket.Burst
+    passed = (if (passed == Long.MinValue) now else math.max(passed, earliest)) +
+      math.ceil(bytes.toDouble * SECONDS.toNanos(1) / bytesPerSecond).toLong
+    passed
+  }
+}
+
+private object TokenBucket {
+
+  /** A sleep is late by a fraction of a millisecond: without catching up, a fast gateway would be slower than asked. */
+  val Burst: Long = MILLISECONDS.toNanos(10)
 }
