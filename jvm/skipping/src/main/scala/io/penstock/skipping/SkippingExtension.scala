@@ -3,9 +3,10 @@ package io.penstock.skipping
 import org.apache.spark.sql.SparkSessionExtensions
 import org.apache.spark.sql.execution.datasources.HadoopFsRelation
 
-import io.penstock.skipping.index.{ExpectIndexes, IndexCatalog, RefreshOnWrite, TableIndex}
+import io.penstock.skipping.index.{IndexCatalog, TableIndex}
 import io.penstock.skipping.join.{JoinSkipping, LastOptimizerRule}
-import io.penstock.skipping.plan.{SkipFiles, SkippingColumnarRule}
+import io.penstock.skipping.model.SkippingSettings
+import io.penstock.skipping.plan.{ExpectIndexes, RefreshOnWrite, SkipFiles, SkippingColumnarRule}
 import io.penstock.skipping.sql.SkippingParser
 
 /** `spark.sql.extensions=io.penstock.skipping.SkippingExtension`: files that cannot match are never read. */

@@ -4,10 +4,10 @@ import java.util.{Arrays, BitSet, SplittableRandom}
 
 import scala.collection.mutable
 
-import io.penstock.skipping.filter.Keys
+import io.penstock.skipping.model.{Domain, IndexedColumn, RangeSet, Value}
 
 /**
- * What is known of one column in all files, told in [[Codes]].
+ * What is known of one column in all files, told in [[RankEncoding]].
  *
  * @param minimums
  *   the least number where a file's minimum is unknown
@@ -24,12 +24,12 @@ import io.penstock.skipping.filter.Keys
  * @param noValues
  *   files known to hold nothing but nulls
  */
-private[index] class ColumnStatistics private (
-    codes: Codes,
+private[skipping] class ColumnStatistics private (
+    codes: RankEncoding,
     minimums: Array[Long],
     maximums: Array[Long],
     lists: ValueLists,
-    blooms: Array[Bloom],
+    blooms: Array[BloomFilter],
     valuesIn: Array[Long],
     noNulls: BitSet,
     noValues: BitSet
@@ -52,7 +52,7 @@ private[index] class ColumnStatistics private (
 
   def withValues(candidates: BitSet): BitSet = without(candidates, noValues)
 
-  def among(keys: Keys, candidates: BitSet): BitSet =
+  def among(keys: RangeSet, candidates: BitSet): BitSet =
     codes.of(keys).fold(candidates)(ranges => without(holding(ranges, candidates), noValues))
 
   private def holding(ranges: CodeRanges, candidates: BitSet): BitSet = {
@@ -92,7 +92,7 @@ private[index] class ColumnStatistics private (
   }
 }
 
-private[index] object ColumnStatistics {
+private[skipping] object ColumnStatistics {
 
   /** The standard error of a share is at most 1/16 then: enough to tell a clustered column from a scattered one. */
   private val Draws = 64
@@ -112,7 +112,7 @@ private[index] object ColumnStatistics {
   class Builder(column: IndexedColumn) {
     private val minimums, maximums = mutable.ArrayBuffer.empty[Option[Value]]
     private val lists = mutable.ArrayBuffer.empty[Option[Seq[Value]]]
-    private val blooms = new mutable.ArrayBuilder.ofRef[Bloom]
+    private val blooms = new mutable.ArrayBuilder.ofRef[BloomFilter]
     private val valuesIn = new mutable.ArrayBuilder.ofLong
     private val noNulls, noValues = new BitSet
 
@@ -131,7 +131,7 @@ private[index] object ColumnStatistics {
     }
 
     def result(): ColumnStatistics = {
-      val codes = Codes.of(
+      val codes = RankEncoding.of(
         column.domain,
         minimums.iterator.flatten ++ maximums.iterator.flatten ++ lists.iterator.flatten.flatten
       )
@@ -148,7 +148,7 @@ private[index] object ColumnStatistics {
       new ColumnStatistics(codes, lows, highs, ofFiles, blooms.result(), valuesIn.result(), noNulls, noValues)
     }
 
-    private def sorted(codes: Codes)(values: Seq[Value]): Array[Long] = {
+    private def sorted(codes: RankEncoding)(values: Seq[Value]): Array[Long] = {
       val list = values.iterator.map(codes.code).toArray
       Arrays.sort(list)
       list
@@ -158,5 +158,39 @@ private[index] object ColumnStatistics {
       case _: Value.Integral => column.domain == Domain.Integral
       case _: Value.Bytes => column.domain == Domain.Bytes
     }
+  }
+}
+
+/**
+ * The lists of a column's codes in all files, one after the other: they are gone through in the order of the files, and
+ * a list that has to be looked for elsewhere in memory takes longer to find than to search.
+ *
+ * @param values
+ *   ascending in each list; not to be changed
+ * @param ends
+ *   of the files' lists in `values`; a file without a list has an empty one
+ */
+private[skipping] final class ValueLists private (val values: Array[Long], ends: Array[Int]) {
+
+  def start(file: Int): Int = if (file == 0) 0 else ends(file - 1)
+
+  def end(file: Int): Int = ends(file)
+
+  def has(file: Int): Boolean = end(file) > start(file)
+}
+
+private[skipping] object ValueLists {
+
+  /** Of the files in the order of their numbers, ascending each; empty for a file without one. */
+  def of(lists: Iterator[Array[Long]]): ValueLists = {
+    val values = new mutable.ArrayBuilder.ofLong
+    val ends = new mutable.ArrayBuilder.ofInt
+    var end = 0
+    for (list <- lists) {
+      values.addAll(list)
+      end = math.addExact(end, list.length)
+      ends += end
+    }
+    new ValueLists(values.result(), ends.result())
   }
 }

@@ -1,28 +1,11 @@
 package io.penstock.skipping.index
 
-import java.util.Arrays
+import java.nio.{ByteBuffer, ByteOrder}
 
-import org.apache.spark.sql.types.DataType
+import org.apache.spark.sql.catalyst.expressions.XXH64
+import org.apache.spark.unsafe.Platform
 
-/** A column an index covers, by its name in the table's schema. `dataType` has a [[Domain]]. */
-case class IndexedColumn(name: String, dataType: DataType) {
-  def domain: Domain = Domain.of(dataType).get
-}
-
-/** A value of a column in its [[Domain]]. */
-sealed trait Value
-
-object Value {
-  final case class Integral(number: Long) extends Value
-  final case class Bytes(bytes: Array[Byte]) extends Value
-
-  /** Of values of one domain. */
-  implicit val ordering: Ordering[Value] = {
-    case (Integral(a), Integral(b)) => java.lang.Long.compare(a, b)
-    case (Bytes(a), Bytes(b)) => Arrays.compareUnsigned(a, b)
-    case (a, b) => throw new IllegalArgumentException(s"$a and $b are of two domains")
-  }
-}
+import io.penstock.skipping.model.{IndexedColumn, Value}
 
 /**
  * What is known of one column in one file. Every part may be missing, and what is missing is unknown: the file is kept.
@@ -43,7 +26,7 @@ case class ColumnEntry(
     minimum: Option[Value] = None,
     maximum: Option[Value] = None,
     values: Option[Seq[Value]] = None,
-    bloom: Option[Bloom] = None
+    bloom: Option[BloomFilter] = None
 )
 
 /**
@@ -65,3 +48,121 @@ case class FileEntry(
     rows: Long,
     columns: Map[String, ColumnEntry]
 )
+
+/** What may be recorded of a column in each file. */
+sealed abstract class Kind(val name: String)
+
+object Kind {
+
+  /** The smallest and the greatest value and the number of nulls: from the footers, at no cost. */
+  case object MinMax extends Kind("minmax")
+
+  /** The distinct values, where they are few: from dictionaries where the files have them, else from the data. */
+  case object Values extends Kind("values")
+
+  /** A bloom filter of the values, where they are not too many: from the data. */
+  case object Bloom extends Kind("bloom")
+
+  val all: Seq[Kind] = Seq(MinMax, Values, Bloom)
+
+  /** Throws an `IllegalArgumentException` where there is no such kind. */
+  def of(name: String): Kind = all
+    .find(_.name.equalsIgnoreCase(name))
+    .getOrElse(
+      throw new IllegalArgumentException(
+        s"There is no kind of skipping index called $name: say one of ${all.map(_.name).mkString(", ")}"
+      )
+    )
+}
+
+/**
+ * A column of an index, and what is recorded of it.
+ *
+ * @param why
+ *   a sentence for people
+ * @param asked
+ *   the share of files, 0 to 1, that may hold what queries had asked of the column, where it was chosen for that
+ */
+case class PlannedColumn(column: IndexedColumn, kinds: Set[Kind], why: String, asked: Option[Double] = None)
+
+/**
+ * Which values a file may hold: never says no to one that it does hold. A split-block Bloom filter, bit for bit the one
+ * of the Parquet format (`BloomFilter.md` of parquet-format; Putze, Sanders, Singler 2007): blocks of 256 bits, of
+ * which a value sets eight in one block. To be filled by one thread; then shared by any number.
+ */
+final class BloomFilter private (words: Array[Int]) extends Serializable {
+
+  def put(value: Value): Unit = put(BloomFilter.hash(value))
+
+  def mightContain(value: Value): Boolean = mightContain(BloomFilter.hash(value))
+
+  private[skipping] def put(hash: Long): Unit = {
+    val block = blockOf(hash)
+    var i = 0
+    while (i < BloomFilter.WordsPerBlock) {
+      words(block + i) |= BloomFilter.bit(hash, i)
+      i += 1
+    }
+  }
+
+  private[skipping] def mightContain(hash: Long): Boolean = {
+    val block = blockOf(hash)
+    var i = 0
+    while (i < BloomFilter.WordsPerBlock && (words(block + i) & BloomFilter.bit(hash, i)) != 0) i += 1
+    i == BloomFilter.WordsPerBlock
+  }
+
+  /** For the index's files: little-endian words, as Parquet writes them. */
+  def toBytes: Array[Byte] = {
+    val buffer = ByteBuffer.allocate(words.length * Integer.BYTES).order(ByteOrder.LITTLE_ENDIAN)
+    buffer.asIntBuffer.put(words)
+    buffer.array
+  }
+
+  /** Where the block starts: the hash's upper half, scaled to the number of blocks. */
+  private def blockOf(hash: Long): Int =
+    ((hash >>> 32) * (words.length / BloomFilter.WordsPerBlock) >>> 32).toInt * BloomFilter.WordsPerBlock
+}
+
+object BloomFilter {
+  private val WordsPerBlock = 8
+  private val BlockBytes = WordsPerBlock * Integer.BYTES
+
+  /** Larger ones cost more memory in the driver than the reading of their file is worth. */
+  private val MaxBlocks = (1 << 20) / BlockBytes
+
+  // Of the format's specification.
+  private val Salt =
+    Array(0x47b6137b, 0x44974d91, 0x8824ad5b, 0xa2b7289d, 0x705495c7, 0x2df1424b, 0x9efc4947, 0x5c6bfb31)
+
+  /**
+   * An empty filter for so many distinct values, which says yes to about this share (0.01 to 1) of all others; to more
+   * of them where it would need more than 1 MiB.
+   */
+  def sized(distinct: Long, falsePositives: Double): BloomFilter = {
+    // Formula of the format's specification for eight bits a value.
+    val bits = -8.0 * math.max(1, distinct) / math.log(1 - math.pow(falsePositives, 1.0 / 8))
+    val blocks = math.ceil(bits / (BlockBytes * 8)).toLong
+    new BloomFilter(new Array[Int](blocks.min(MaxBlocks).max(1).toInt * WordsPerBlock))
+  }
+
+  /** What [[BloomFilter.toBytes]] made. None where it cannot be one, which says nothing about any value. */
+  def fromBytes(bytes: Array[Byte]): Option[BloomFilter] =
+    Option.when(bytes.nonEmpty && bytes.length % BlockBytes == 0) {
+      val words = new Array[Int](bytes.length / Integer.BYTES)
+      ByteBuffer.wrap(bytes).order(ByteOrder.LITTLE_ENDIAN).asIntBuffer.get(words)
+      new BloomFilter(words)
+    }
+
+  private[skipping] def hash(value: Value): Long = value match {
+    case Value.Integral(number) => hash(number)
+    case Value.Bytes(bytes) => hash(bytes)
+  }
+
+  private[skipping] def hash(number: Long): Long = XXH64.hashLong(number, 0)
+
+  private[skipping] def hash(bytes: Array[Byte]): Long =
+    XXH64.hashUnsafeBytes(bytes, Platform.BYTE_ARRAY_OFFSET.toLong, bytes.length, 0)
+
+  private def bit(hash: Long, word: Int): Int = 1 << (hash.toInt * Salt(word) >>> 27)
+}

@@ -14,7 +14,7 @@ import org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat
 import org.apache.spark.sql.execution.datasources.{HadoopFsRelation, InMemoryFileIndex}
 import org.slf4j.LoggerFactory
 
-import io.penstock.skipping.SkippingSettings
+import io.penstock.skipping.model.{IndexedColumn, SkippingSettings}
 
 /** The indexes that this driver holds in memory, shared by its sessions. */
 object IndexCatalog {
@@ -75,7 +75,7 @@ object IndexCatalog {
   private val SmallFile = 8L << 20
 
   /** The next scan of the table looks anew. */
-  private[index] def forget(root: Path): Unit = slots.synchronized(slots.remove(root.toString))
+  private[skipping] def forget(root: Path): Unit = slots.synchronized(slots.remove(root.toString))
 
   /**
    * Where an index may be, nearest first, one as it is asked for; nowhere if it is not worth looking. After pruning,
@@ -263,5 +263,5 @@ private class ScanIndex(index: TableIndex, usable: Set[String]) extends TableInd
   override def column(name: String): Option[ColumnSummary] = if (usable(name)) index.column(name) else None
   override def find(directory: String, name: String, length: Long, modificationMs: Long): Int =
     index.find(directory, name, length, modificationMs)
-  override def select(filter: io.penstock.skipping.filter.FileFilter): java.util.BitSet = index.select(filter)
+  override def select(filter: io.penstock.skipping.model.FileFilter): java.util.BitSet = index.select(filter)
 }

@@ -11,7 +11,8 @@ import org.apache.spark.sql.execution.datasources.{HadoopFsRelation, LogicalRela
 import org.apache.spark.sql.types._
 import org.apache.spark.sql.{DataFrame, SparkSession}
 
-import io.penstock.skipping.index.{Domain, TableListing}
+import io.penstock.skipping.index.TableListing
+import io.penstock.skipping.model.Domain
 
 /**
  * A Parquet table whose layout is to be judged or changed: a catalog's, or parquet.`path`.

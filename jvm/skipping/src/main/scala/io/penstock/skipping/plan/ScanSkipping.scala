@@ -2,15 +2,15 @@ package io.penstock.skipping.plan
 
 import scala.util.control.NonFatal
 
+import org.apache.hadoop.fs.Path
 import org.apache.spark.internal.Logging
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.execution.SparkPlan
-import org.apache.spark.sql.execution.datasources.PartitionDirectory
+import org.apache.spark.sql.execution.datasources.{FileIndex, FileStatusWithMetadata, PartitionDirectory}
 import org.apache.spark.sql.types.StructType
 
-import io.penstock.skipping.SkippingCounters
-import io.penstock.skipping.filter.{FileFilter, Keys, StaticFilters}
-import io.penstock.skipping.index.TableIndex
+import io.penstock.skipping.index.{ListedFiles, TableIndex}
+import io.penstock.skipping.model.{FileFilter, FilterTranslator, RangeSet, SkippingCounters}
 
 /**
  * What one scan's parts share from planning to listing: its file index drops the files, expressions among its filters
@@ -25,7 +25,7 @@ import io.penstock.skipping.index.TableIndex
  */
 final class ScanSkipping(
     index: TableIndex,
-    filters: StaticFilters,
+    filters: FilterTranslator,
     partitions: StructType,
     private val identity: ScanIdentity,
     val verification: Option[SkippedPaths]
@@ -40,12 +40,12 @@ final class ScanSkipping(
   def isOf(scan: SparkPlan): Boolean = identity.scan == scan.canonicalized
 
   /** Keys of a join are known: only files that may hold one of them are of use. */
-  def publish(id: ExprId, column: String, values: Keys): Unit = synchronized {
+  def publish(id: ExprId, column: String, values: RangeSet): Unit = synchronized {
     keys += id -> Published(column, values)
   }
 
   /** By which keys of joins files were skipped, each with its column, in the runs so far. */
-  def joinKeys: Seq[(String, Keys)] = keys.values.toSeq.map(published => published.column -> published.values)
+  def joinKeys: Seq[(String, RangeSet)] = keys.values.toSeq.map(published => published.column -> published.values)
 
   /**
    * The scan is about to run.
@@ -105,7 +105,7 @@ final class ScanSkipping(
 }
 
 object ScanSkipping {
-  private case class Published(column: String, values: Keys) {
+  private case class Published(column: String, values: RangeSet) {
     def filter: FileFilter = FileFilter.among(column, values)
   }
 
@@ -117,3 +117,60 @@ object ScanSkipping {
  * place in the scan: the same scan in two copies of a view is one, and what is computed from it is computed once.
  */
 case class ScanIdentity(scan: SparkPlan, keys: Seq[Expression])
+
+/** A scan's file index without the files that cannot match. Equal to another one where the indexes inside are. */
+class SkippingFileIndex(val inner: FileIndex, val skipping: ScanSkipping) extends FileIndex {
+
+  override def listFiles(partitionFilters: Seq[Expression], dataFilters: Seq[Expression]): Seq[PartitionDirectory] =
+    skipping.select(inner.listFiles(partitionFilters, dataFilters), dataFilters)
+
+  override def rootPaths: Seq[Path] = inner.rootPaths
+  override def inputFiles: Array[String] = inner.inputFiles
+  override def refresh(): Unit = inner.refresh()
+  override def sizeInBytes: Long = inner.sizeInBytes
+  override def partitionSchema: StructType = inner.partitionSchema
+  override def metadataOpsTimeNs: Option[Long] = inner.metadataOpsTimeNs
+
+  override def equals(other: Any): Boolean = other match {
+    case that: SkippingFileIndex => inner == that.inner
+    case _ => false
+  }
+
+  override def hashCode(): Int = inner.hashCode
+}
+
+/**
+ * What is left of a listing once the files that cannot match are taken out.
+ *
+ * @param kept
+ *   to be read
+ * @param skipped
+ *   the index says that none of their rows matches
+ */
+case class FileSelection(kept: Seq[PartitionDirectory], skipped: Seq[FileStatusWithMetadata]) {
+  lazy val files: Long = kept.map(_.files.size.toLong).sum + skipped.size
+  lazy val bytes: Long = kept.map(_.files.map(_.getLen).sum).sum + bytesSkipped
+  lazy val bytesSkipped: Long = skipped.map(_.getLen).sum
+}
+
+object FileSelection {
+
+  /** A file that the index does not know as it is listed is kept. */
+  def of(index: TableIndex, filter: FileFilter, listed: Seq[PartitionDirectory]): FileSelection = filter match {
+    case FileFilter.Anything => FileSelection(listed, Nil)
+    case _ =>
+      val matching = index.select(filter)
+      val listedFiles = new ListedFiles(index)
+      val skipped = Seq.newBuilder[FileStatusWithMetadata]
+      val kept = listed.flatMap { partition =>
+        val (keep, skip) = partition.files.partition { file =>
+          val number = listedFiles.number(file)
+          number < 0 || matching.get(number)
+        }
+        skipped ++= skip
+        // A partition whose files all go is as if it had been pruned; one that was empty before is none of ours.
+        if (skip.isEmpty) Some(partition) else Option.when(keep.nonEmpty)(partition.copy(files = keep))
+      }
+      FileSelection(kept, skipped.result())
+  }
+}
