@@ -335,8 +335,8 @@ MUTATIONS = (
         "skipping-reuse",
         "a scan keeps the identity that it had before its partition filters were planned",
         f"{SKIPPING}/plan/SkipFiles.scala",
-        "(!ready || told.skipping.isOf(SkipFiles.withoutSkipping(scan)))",
-        "(!ready || told.skipping != null)",
+        "(!ready || starter.skipping.isOf(SkipFiles.withoutSkipping(scan)))",
+        "(!ready || starter.skipping != null)",
         "skipping:io.penstock.skipping.plan.SkipFilesTest",
     ),
     Mutation(

@@ -13,15 +13,20 @@ import io.penstock.skipping.index.{IndexCatalog, ListedFiles, TableIndex}
 import io.penstock.skipping.layout.{ColumnSample, CutPoints, Layout, ObjectOf, RangeLevel, SourceTable}
 import io.penstock.skipping.model.{Domain, FileFilter, RangeSet, SkippingSettings, ValueEncoding}
 
-/** Advice on a table from the session's history. Reads a sample of the columns that the history asks for. */
+/**
+ * Advice on a table's layout from the session's history. It reads a sample of the columns in the history's conditions.
+ */
 object TableAdvice {
 
-  /** Throws an `IllegalArgumentException` where the session keeps no history. */
+  /**
+   * The advice. Throws an `IllegalArgumentException` where the session has no history, and an `IOException` where the
+   * store fails.
+   */
   def of(spark: SparkSession, table: SourceTable): Advice = {
     val settings = new SkippingSettings(spark.sessionState.conf)
     val directory = settings.history.getOrElse {
       throw new IllegalArgumentException(
-        s"There is no history to go by: set ${SkippingSettings.Prefix}history to the directory that queries note in"
+        s"There is no history of queries: set ${SkippingSettings.Prefix}history to the directory of their notes"
       )
     }
     val history = new NoteStore(directory, spark.sessionState.newHadoopConf())
@@ -29,7 +34,7 @@ object TableAdvice {
     LayoutAdvisor.advise(notes, facts(table, notes), PresentLayout.of(spark, table), settings.objectBytes)
   }
 
-  /** Without what was asked of columns that the table no longer has, or has with another type. */
+  /** Drop conditions on columns that the table no longer has, or has with another type. */
   private def applicable(notes: Seq[ScanNote], table: SourceTable): Seq[ScanNote] = {
     val domains = table.frame.schema.map(field => field.name -> Domain.of(field.dataType)).toMap
     notes.map(note =>
@@ -50,14 +55,14 @@ object TableAdvice {
 }
 
 /**
- * What is known of a table beside its history.
+ * The facts of a table beside its history.
  *
  * @param bytes
- *   of all its files
+ *   the size of all its files
  * @param columns
- *   those that the history asks for, by name; a column of which there is no sample cannot be laid out by
+ *   samples of the columns in the history's conditions, by name; a column without one is in no layout
  * @param partitionable
- *   those that a table may have as directories
+ *   the columns that directories can represent
  */
 case class TableFacts(
     bytes: Long,
@@ -67,41 +72,46 @@ case class TableFacts(
 )
 
 /**
+ * Advice on a table's layout.
+ *
  * @param layout
- *   none where the table should stay as it is
+ *   None where the table should stay as it is
  * @param bytesNow
- *   of the files that the noted scans would read of the table as it is: by its index, or as they did where it has none
+ *   the bytes of files that the recorded scans would read from the table as it is: by its index or, without one, as
+ *   they did
  * @param bytesThen
- *   of the files that they would read from a table of that layout, as far as can be told beforehand
+ *   the estimated bytes of files that they would read from a table of that layout
  * @param reasons
  *   sentences
  */
 case class Advice(layout: Option[Layout], scans: Long, bytesNow: Long, bytesThen: Long, reasons: Seq[String])
 
-/** From what queries asked of a table, the layout in which they would read the fewest bytes. Pure. */
+/** Chooses the layout in which the recorded scans of a table would read the fewest bytes. Pure functions. */
 object LayoutAdvisor {
 
-  /** A layout that saves less than this share of what is read now is not worth writing the table again. */
+  /** The least share of the present reads that a layout has to save to be worth a rewrite. */
   private val WorthIt = 0.1
 
-  /** Layouts that differ by less than this share of what is read now are alike: the simpler one is taken. */
+  /**
+   * Layouts whose reads differ by less than this share of the present ones count as equal, and the simplest one wins.
+   */
   private val Alike = 0.02
 
-  /** What `notes`, all of this table, say; `present`: where its index tells what they would read of it as it lies. */
+  /** The advice for these notes on the table; `present`: its present layout, if it has an index. */
   def advise(
       notes: Seq[ScanNote],
       facts: TableFacts,
       present: Option[PresentLayout],
       objectBytes: Long
   ): Advice =
-    if (notes.isEmpty) Advice(None, 0, 0, 0, Seq("no scan of this table is noted"))
+    if (notes.isEmpty) Advice(None, 0, 0, 0, Seq("no scan of this table is recorded"))
     else {
       val scans = notes.map(_.scans).sum
       val read = notes.map(_.bytes).sum
       val now = present.fold(read)(layout => notes.map(note => note.scans * layout.bytes(note.conditions)).sum)
       val indexed = present.fold("")(_ => s", as it is they would read ${Bytes.text(now)} by its index")
       val seen =
-        s"noted: ${Costs.scans(scans)}, of files of ${Bytes.text(read)}; the table has ${Bytes.text(facts.bytes)}$indexed"
+        s"recorded: ${Costs.scans(scans)}, of files of ${Bytes.text(read)}; the table has ${Bytes.text(facts.bytes)}$indexed"
       val costs = new Costs(notes, facts)
       val ranked = new Candidates(facts, objectBytes).all.map(candidate => candidate -> costs.of(candidate))
       val least = ranked.map(_._2).minOption
@@ -119,30 +129,32 @@ object LayoutAdvisor {
 
   private def whyNot(least: Option[Double], facts: TableFacts, objectBytes: Long): String = least match {
     case Some(bytes) =>
-      s"of the best other layout found they would read ${Bytes.text(bytes.toLong)}: not worth writing the table again"
-    case None if facts.columns.isEmpty => "no column is asked for in a way that files can be skipped by"
+      s"with the best other layout they would read ${Bytes.text(bytes.toLong)}: not worth a rewrite"
+    case None if facts.columns.isEmpty => "no condition is one that files can be skipped by"
     case None => s"it is too small to be cut into objects of ${Bytes.text(objectBytes)}"
   }
 }
 
 /**
- * A column that rows are shared out by.
+ * A level of a candidate's layout.
  *
  * @param ranges
- *   into how many ranges; none: by each of its values
+ *   the number of ranges; None: each value by itself
  */
 private[advise] case class Level(column: String, ranges: Option[Int])
 
-/** A way to lay a table out that is worth comparing, the outermost level first. */
+/** A layout that is worth comparing, with its outermost level first. */
 private[advise] case class Candidate(layout: Layout, levels: Seq[Level]) {
 
-  /** Rather the simpler of two that save about the same; directories serve engines without an index too. */
+  /**
+   * The complexity, by which the simpler of two similar layouts wins; directories help engines without an index, too.
+   */
   def complexity: Int = levels.size * 2 + (if (layout.partitionBy.isEmpty) 1 else 0)
 }
 
 /**
- * The layouts worth comparing: by the values of one column or by its ranges, and within these by ranges of another. A
- * third column would leave too few ranges for each.
+ * The candidates: by the values of one column or by its ranges, and within these by ranges of another one. A third
+ * column would leave too few ranges for each.
  */
 private[advise] class Candidates(facts: TableFacts, objectBytes: Long) {
 
@@ -159,7 +171,7 @@ private[advise] class Candidates(facts: TableFacts, objectBytes: Long) {
     if (!facts.partitionable(column) || !large || partitions < 2) Nil
     else {
       val alone = Candidate(Layout(Seq(column), Nil), Seq(Level(column, None)))
-      // How many ranges a partition is cut into follows from its own size.
+      // The number of ranges in a partition follows from its own size.
       alone +: inner(column, math.round(objects / partitions).toInt).map { level =>
         Candidate(Layout(Seq(column), Seq(RangeLevel(level.column))), alone.levels :+ level)
       }
@@ -184,10 +196,10 @@ private[advise] class Candidates(facts: TableFacts, objectBytes: Long) {
 }
 
 /**
- * What the noted scans would read of a table in another layout, and which of its columns they ask for.
+ * Estimates the reads of the recorded scans in other layouts, and describes their conditions. For one thread.
  *
- * A scan is expected to read the objects that hold a range its keys are in. The columns of a layout are taken as
- * independent of each other; what the table's present order happens to save by other columns is taken as lost.
+ * A scan reads the objects with a range that may hold its keys. The estimate takes the columns of a layout as
+ * independent, and the savings by other columns in the table's present order as lost.
  */
 private[advise] class Costs(notes: Seq[ScanNote], facts: TableFacts) {
 
@@ -196,11 +208,11 @@ private[advise] class Costs(notes: Seq[ScanNote], facts: TableFacts) {
   private val ranges = mutable.Map.empty[Level, CutPoints]
   private val reaches = mutable.Map.empty[(Level, RangeSet), Double]
 
-  /** In bytes. */
+  /** The estimated bytes that all scans would read. */
   def of(candidate: Candidate): Double =
     notes.map(note => note.scans * facts.bytes * candidate.levels.map(reach(_, note)).product).sum
 
-  /** Which scans a column of the layout serves. */
+  /** The scans that a column of the layout serves, in words. */
   def use(column: String): String = {
     val asking = conditions(column)
     val kinds = Seq("joins" -> true, "filters" -> false).collect {
@@ -209,21 +221,21 @@ private[advise] class Costs(notes: Seq[ScanNote], facts: TableFacts) {
     s"${asked(column)} by ${kinds.mkString(" and ")}, on average for ${percent(meanReach(column))} of the table's rows"
   }
 
-  /** Why other columns that are asked for are not in the layout. */
+  /** The reasons why other columns with conditions are not in the layout. */
   def unused(chosen: Candidate): Seq[String] =
     for {
       column <- notes.flatMap(_.conditions).map(_.column).distinct.sorted if !chosen.layout.columns.contains(column)
     } yield
       if (!facts.columns.contains(column)) s"${asked(column)}, but files cannot be skipped by values of its type"
-      else if (!conditions(column).exists(_._2.keys.isDefined)) s"${asked(column)}, with keys that were not seen"
+      else if (!conditions(column).exists(_._2.keys.isDefined)) s"${asked(column)}, with keys that were not observed"
       else if (meanReach(column) > Useless)
         s"${asked(column)}, with keys all over its values: no order by it would help"
       else s"${asked(column)}; the columns chosen save more"
 
   private def asked(column: String): String =
-    s"$column: asked for in ${scans(conditions(column).map(_._1).distinct.map(_.scans).sum)}"
+    s"$column: in conditions of ${scans(conditions(column).map(_._1).distinct.map(_.scans).sum)}"
 
-  /** The share of the table that a scan reads as far as this level decides it. */
+  /** The share of the table that a scan reads, by this level alone. */
   private def reach(level: Level, note: ScanNote): Double =
     note.conditions
       .collect { case Condition(level.column, _, Some(keys)) =>
@@ -245,7 +257,7 @@ private[advise] class Costs(notes: Seq[ScanNote], facts: TableFacts) {
   private def conditions(column: String): Seq[(ScanNote, Condition)] =
     for (note <- notes; condition <- note.conditions if condition.column == column) yield note -> condition
 
-  /** The share of rows that are in the finest ranges with a key, over all scans whose keys are known. */
+  /** The mean share of rows in the finest ranges with a key, over all scans with known keys. */
   private def meanReach(column: String): Double = {
     val asking =
       for ((note, condition) <- conditions(column); keys <- condition.keys)
@@ -256,7 +268,7 @@ private[advise] class Costs(notes: Seq[ScanNote], facts: TableFacts) {
 
 private[advise] object Costs {
 
-  /** A column is called useless where its keys reach more of the table than this, however finely it is cut. */
+  /** The share of the table above which a column's keys are too scattered, however finely it is cut. */
   private val Useless = 0.9
 
   def scans(count: Long): String = if (count == 1) "1 scan" else s"$count scans"
@@ -266,14 +278,14 @@ private[advise] object Costs {
 }
 
 /**
- * What scans would read of a table as its files lie, where partitions are pruned and files skipped by its index: noted
- * scans may have been run before there was one, or without skipping, or of fewer rows than there are now.
+ * The reads of scans from a table as it is, with pruned partitions and files skipped by its index. The recorded scans
+ * may have run before the index, without skipping, or over fewer rows.
  */
 private[advise] class PresentLayout(partitions: Seq[PresentPartition], index: TableIndex) {
 
   private val indexed = index.columns.map(_.name).toSet
 
-  /** Of the files that may hold what is asked for. */
+  /** The bytes of the files that may match the conditions. */
   def bytes(asked: Seq[Condition]): Long = {
     val known = for (Condition(column, _, Some(keys)) <- asked) yield column -> keys
     val filters = for ((column, keys) <- known if indexed(column)) yield FileFilter.among(column, keys)
@@ -283,14 +295,14 @@ private[advise] class PresentLayout(partitions: Seq[PresentPartition], index: Ta
 }
 
 /**
- * Files of the same values in the columns that the table is partitioned by.
+ * The files of one partition.
  *
  * @param values
- *   those that can be told, by column; empty where it is null
+ *   the values that have a domain, by partition column; empty where it is null
  * @param numbers
- *   of the files in the index; -1 where it does not know one as it is
+ *   the files' numbers in the index; -1 where it does not have the present version
  * @param lengths
- *   of the same files, in bytes
+ *   the sizes of the same files, in bytes
  */
 private[advise] case class PresentPartition(values: Map[String, RangeSet], numbers: Seq[Int], lengths: Seq[Long]) {
 
@@ -303,7 +315,7 @@ private[advise] case class PresentPartition(values: Map[String, RangeSet], numbe
 
 private[advise] object PresentLayout {
 
-  /** None where the table has no index: then nothing tells what the best is that can be had of its files. */
+  /** The present layout; None where the table has no index. */
   def of(spark: SparkSession, table: SourceTable): Option[PresentLayout] =
     IndexCatalog.find(spark, table.relation).map { index =>
       val listedFiles = new ListedFiles(index)
@@ -330,7 +342,7 @@ private[advise] object Bytes {
 
   private val units = Seq("B", "KiB", "MiB", "GiB", "TiB")
 
-  /** In the largest unit that leaves a number above one. */
+  /** The size in the largest unit that yields at least one. */
   def text(bytes: Long): String = {
     val unit = units.indices.findLast(i => bytes >= (1L << (10 * i))).getOrElse(0)
     if (unit == 0) s"$bytes B" else "%.1f %s".formatLocal(Locale.ROOT, bytes / math.pow(1024, unit), units(unit))

@@ -7,35 +7,37 @@ import org.apache.spark.sql.SparkSession
 import io.penstock.skipping.index.{FileEntry, Kind, LeftOut, ListedFile, PlannedColumn, TableIndex}
 import io.penstock.skipping.model.{Domain, FileFilter, IndexedColumn, RangeSet}
 
-/** Which columns an index covers, and why. Pure: it is given what a sample of the files says. */
+/** The choice of an index's columns, with the reasons. Pure functions of a sample of the files. */
 private[skipping] object ColumnChoice {
 
   case class Choice(plan: Seq[PlannedColumn], leftOut: Seq[LeftOut])
 
   /**
-   * What a sample of the files says of a column.
+   * The selectivity of a column in a sample of the files.
    *
    * @param byBounds
-   *   the share of files, 0 to 1, that may hold a value, as their bounds tell
+   *   the share of files, 0 to 1, that may hold a value, by their bounds
    * @param byValues
-   *   likewise, as value lists tell where dictionaries give them
+   *   the same by value lists, where dictionaries provide them
    * @param asked
-   *   what queries asked of it, where they are known to have
+   *   the same for the queries of the past, if there are any
    */
   case class Sampled(column: IndexedColumn, byBounds: Double, byValues: Double, asked: Option[SampledQuestions] = None)
 
-  /** So many scans, and the mean share of files, 0 to 1, that may hold what they asked for, as above. */
+  /** Scans of the past, and the mean shares of files, 0 to 1, that may match them. */
   case class SampledQuestions(scans: Long, byBounds: Double, byValues: Double)
 
-  /** Of a table's columns, those that can be indexed. */
+  /** The columns of a table that an index can cover. */
   def possible(table: IndexedTable): Seq[IndexedColumn] =
     table.columns.filter(field => Domain.of(field.dataType).isDefined).map(f => IndexedColumn(f.name, f.dataType))
 
-  /** These columns. Throws an `IllegalArgumentException` where the files have no such column, or it has no domain. */
+  /**
+   * The choice of these columns. Throws an `IllegalArgumentException` where the files lack one, or it has no domain.
+   */
   def requested(table: IndexedTable, names: Seq[String], kinds: Set[Kind]): Choice = {
-    val plan = names.map(name => PlannedColumn(requested(table, name), kinds + Kind.MinMax, "asked for")).distinct
+    val plan = names.map(name => PlannedColumn(requested(table, name), kinds + Kind.MinMax, "requested")).distinct
     val others = table.columns.filterNot(field => plan.exists(_.column.name == field.name))
-    Choice(plan, others.map(field => LeftOut(field.name, "not asked for")))
+    Choice(plan, others.map(field => LeftOut(field.name, "not requested")))
   }
 
   private def requested(table: IndexedTable, name: String): IndexedColumn = {
@@ -55,14 +57,14 @@ private[skipping] object ColumnChoice {
   }
 
   /**
-   * The columns worth it. A column that is clustered (few files hold a given value) is worth its bounds, one of whose
-   * values each file holds few is worth their lists; so is one of which both is true only for what queries ask of it.
-   * Any other one would be asked in vain.
+   * The columns that are worth an index. A clustered column (few files hold a given value) is worth its bounds, and a
+   * column with few values in each file their lists; so is one for which this holds only for the queries of the past.
+   * Any other column would skip nothing.
    *
    * @param kinds
-   *   to be recorded of each column that is chosen; None: what each is worth
+   *   the kinds of statistics of all chosen columns; None: those that each is worth
    * @param worth
-   *   the greatest share of files that may hold a value of a column worth skipping by
+   *   the greatest share of files that may hold a value of a column that is worth it
    */
   def automatic(
       table: IndexedTable,
@@ -85,13 +87,13 @@ private[skipping] object ColumnChoice {
   private def judge(sampled: Sampled, files: Int, worth: Double): Either[LeftOut, PlannedColumn] = {
     import sampled._
     val (bounds, lists) = (Set[Kind](Kind.MinMax), Set[Kind](Kind.MinMax, Kind.Values))
-    val seen = s"of $files files looked at"
+    val seen = s"of $files sampled files"
     def chosen(kinds: Set[Kind], why: String, asked: Option[Double] = None) =
       Right(PlannedColumn(column, kinds, why, asked))
     def forWhatIsAsked(questions: SampledQuestions): Option[Either[LeftOut, PlannedColumn]] = {
       def why(share: Double) =
-        s"asked for: $seen, ${percent(share)} may hold what ${questions.scans} noted scans asked of it, " +
-          s"${percent(byValues.min(byBounds))} a given value"
+        s"queried: $seen, ${percent(share)} may match ${questions.scans} recorded scans, " +
+          s"${percent(byValues.min(byBounds))} may hold a given value"
       if (questions.byBounds <= worth) Some(chosen(bounds, why(questions.byBounds), Some(questions.byBounds)))
       else if (questions.byValues <= worth) Some(chosen(lists, why(questions.byValues), Some(questions.byValues)))
       else None
@@ -113,16 +115,19 @@ private[skipping] object ColumnChoice {
   private def percent(share: Double): String = "%.0f %%".formatLocal(Locale.ROOT, share * 100)
 }
 
-/** What was asked of a column before: `scans` scans each wanted the files with a value among these keys. */
+/** A condition of past queries on a column: `scans` scans each read the files with a value in this set. */
 case class Asked(column: String, scans: Long, keys: RangeSet)
 
-/** Looks at some of a table's files, to tell which columns are worth it. */
+/** A sample of a table's files. */
 private[skipping] object Sampling {
 
-  /** Enough to tell a clustered column from a scattered one; their footers cost little beside those of all files. */
+  /**
+   * A sample that distinguishes a clustered column from a scattered one; its footers cost little beside those of all
+   * files.
+   */
   private val MaxFiles = 64
 
-  /** How many files were looked at, and what they say, also of what was asked of the table before. */
+  /** The number of sampled files, and the selectivity of each column in them, also for the queries of the past. */
   def of(
       spark: SparkSession,
       table: IndexedTable,
@@ -146,7 +151,7 @@ private[skipping] object Sampling {
     (entries.size, sampled)
   }
 
-  /** The mean share of files that may hold what was asked for, over all scans. */
+  /** The mean share of files that may match, over all scans. */
   private def shareAsked(index: TableIndex, questions: Seq[Asked]): Double = {
     val held = questions.map { asked =>
       asked.scans.toDouble * index.select(FileFilter.among(asked.column, asked.keys)).cardinality
@@ -154,7 +159,7 @@ private[skipping] object Sampling {
     held.sum / (questions.map(_.scans).sum.toDouble * index.files)
   }
 
-  /** From all partitions: files of one place resemble each other. */
+  /** Files of all partitions, since those of one partition resemble each other. */
   private[skipping] def evenly(listed: Vector[ListedFile]): Vector[ListedFile] = {
     val sorted = listed.sortBy(file => (file.directory, file.name))
     val count = math.min(MaxFiles, sorted.size)

@@ -19,17 +19,20 @@ import io.penstock.skipping.index.{
 }
 import io.penstock.skipping.model.SkippingSettings
 
-/** Building, refreshing, showing and dropping the index of a table. */
+/**
+ * The building, refreshing, showing and dropping of a table's index. Thread-safe; see [[IndexWriter]] for concurrent
+ * changes.
+ */
 object IndexMaintenance {
 
   /**
-   * An index of all of a table's files, in place of the one there was. Without columns, those are chosen that are worth
-   * it; without kinds, what each is worth (of named columns, their bounds). Throws an `IllegalArgumentException` where
-   * a column cannot be indexed, and an `IOException` where the table cannot be listed or the index not be written: the
-   * former one then stands.
+   * Build an index of all of a table's files, in place of a former one. Without columns, it covers those that are worth
+   * it; without kinds, it has those that each column is worth (bounds, for named columns). Throws an
+   * `IllegalArgumentException` where a column cannot be indexed, and an `IOException` where the table cannot be listed
+   * or the index cannot be written: the former one then stays.
    *
    * @param asked
-   *   what queries asked of the table before; looked at where columns are to be chosen
+   *   the conditions of past queries, evaluated only where columns have to be chosen
    */
   def build(
       spark: SparkSession,
@@ -49,13 +52,13 @@ object IndexMaintenance {
   }
 
   /**
-   * The index brought up to date: only files that are new or were changed are read. None: the table has no index.
-   * Throws an `IOException` where it has one that cannot be used: build it anew.
+   * Refresh the index: only new and changed files are read. None where the table has no index. Throws an `IOException`
+   * where its index is unusable and must be built again.
    */
   def refresh(spark: SparkSession, table: IndexedTable): Option[Change] =
     new IndexWriter(spark, table.root).refresh()
 
-  /** None: the table has no index. Throws an `IOException` where it has one that cannot be used. */
+  /** Describe the index. None where the table has none; throws an `IOException` where it is unusable. */
   def show(spark: SparkSession, table: IndexedTable): Option[IndexDescription] = {
     val store = new IndexStore(table.root, spark.sessionState.newHadoopConf())
     store.read().map { manifest =>
@@ -66,7 +69,7 @@ object IndexMaintenance {
     }
   }
 
-  /** Also an index that cannot be used. False: the table has none. */
+  /** Drop the index, even an unusable one; false if the table has none. */
   def drop(spark: SparkSession, table: IndexedTable): Boolean = {
     val dropped = new IndexStore(table.root, spark.sessionState.newHadoopConf()).drop()
     IndexCatalog.forget(table.root)
@@ -74,36 +77,36 @@ object IndexMaintenance {
   }
 }
 
-/** An index as people are told of it: every column of the table is among `columns` or `leftOut`. */
+/** The description of an index for users: every column of the table is among `columns` or `leftOut`. */
 case class IndexDescription(columns: Seq[DescribedColumn], leftOut: Seq[LeftOut])
 
-/** @param summary None where not a single file is known */
+/** @param summary None where the index has no entries */
 case class DescribedColumn(planned: PlannedColumn, summary: Option[ColumnSummary])
 
 /**
- * A table that can have an index.
+ * A table that may have an index.
  *
  * @param name
- *   as its user calls it
+ *   the name that the user gave
  * @param root
  *   the directory of its files, qualified
  * @param columns
- *   those that its files hold; it may have others, by which it is partitioned
+ *   the columns in its files, without partition columns
  */
 case class IndexedTable(name: String, root: Path, columns: StructType)
 
 object IndexedTable {
 
   /**
-   * The table that SQL calls so: a catalog's, or parquet.`path`. Throws an `IllegalArgumentException` where it cannot
-   * have an index, and what Spark throws where there is no such table.
+   * The table of this name in SQL: a catalog's, or parquet.`path`. Throws an `IllegalArgumentException` where it cannot
+   * have an index, and Spark's exception where there is no such table.
    */
   def of(spark: SparkSession, name: Seq[String]): IndexedTable = name match {
     case Seq(format, path) if format.equalsIgnoreCase("parquet") && !isTable(spark, name) => at(spark, path)
     case _ => of(spark, spark.sessionState.catalog.getTableMetadata(identifier(name)))
   }
 
-  /** A table without a catalog: the directory its Parquet files are in. */
+  /** A table without a catalog, by the directory of its Parquet files. */
   def at(spark: SparkSession, path: String): IndexedTable = {
     val root = qualified(spark, new Path(path))
     spark.read.parquet(root.toString).queryExecution.analyzed.collectFirst {

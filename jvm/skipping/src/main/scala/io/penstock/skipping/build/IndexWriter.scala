@@ -27,9 +27,9 @@ import io.penstock.skipping.index.{
 }
 
 /**
- * Changes the index of one table. Any number may do so at once, in any processes: what each writes is true of the files
- * it speaks of, and what others published meanwhile is kept. Should two publish in the same instant, the last stands,
- * and the files that only the other has read are unknown until the next refresh.
+ * Changes the index of one table. Any number of writers may run at once, in any processes: each entry is correct for
+ * its file, and a writer keeps what others published meanwhile. Where two publish in the same instant, the last one
+ * stands, and files that only the other has read have no entry until the next refresh.
  */
 private[skipping] class IndexWriter(
     spark: SparkSession,
@@ -42,7 +42,7 @@ private[skipping] class IndexWriter(
 
   private val store = new IndexStore(root, spark.sessionState.newHadoopConf())
 
-  /** An index of these files in place of what there was, if anything. */
+  /** Build an index of these files, in place of a former one. */
   def build(plan: Seq[PlannedColumn], leftOut: Seq[LeftOut], listed: Vector[ListedFile]): Change = {
     val reading = read(listed, plan)
     val latest =
@@ -52,13 +52,13 @@ private[skipping] class IndexWriter(
     Change(listed.size, reading.files, 0, reading.unreadable, reading.unsettled)
   }
 
-  /** The index brought up to date. Throws an [[IndexDamage]] where its manifest cannot be used. None: there is none. */
+  /** Refresh the index; None where there is none. Throws an [[IndexDamage]] where its manifest is unusable. */
   def refresh(): Option[Change] = store.read().map { manifest =>
     val listed = TableListing.list(root, spark.sessionState.newHadoopConf())
     try update(manifest, TableIndex.of(root.toString, Seq.empty, store.entries(manifest, Seq.empty)), listed)
     catch {
       case e: IndexDamage =>
-        // Of an index with a part missing nothing says which files that part knew.
+        // Nothing says which files a missing part covered.
         log.warn(s"${e.getMessage}; all files are read anew")
         build(manifest.plan, manifest.leftOut, listed)
     }
@@ -79,7 +79,7 @@ private[skipping] class IndexWriter(
     Change(listed.size, reading.files, comparison.obsolete, reading.unreadable, reading.unsettled)
   }
 
-  /** What is still of use of all parts, in one. */
+  /** The entries of all parts that are still valid, in one part. */
   private def compact(base: Manifest, comparison: RefreshPlan.Comparison): Option[Manifest.Part] = {
     val columns = base.plan.map(_.column)
     val entries = store.entries(base, columns).zipWithIndex.collect {
@@ -91,7 +91,7 @@ private[skipping] class IndexWriter(
   private def read(files: Vector[ListedFile], plan: Seq[PlannedColumn]): Reading = {
     val settling = RefreshPlan.settlingMs(root.toUri.getScheme)
     val settledAt = RefreshPlan.settledAt(files, now(), settling)
-    // A sleep may end a moment early by the clock that gave the files their times.
+    // A sleep may end a moment early by the clock of the files' times.
     Iterator.continually(settledAt - now()).takeWhile(_ > 0).take(MaxSleeps).foreach(sleep)
     val time = if (files.isEmpty) now() else clock()
     val (settled, unsettled) = files.partition(RefreshPlan.isSettled(_, time, settling))
@@ -102,7 +102,7 @@ private[skipping] class IndexWriter(
     Reading(written.parts, written.unreadable, unsettled.size)
   }
 
-  /** By which files have their times. This machine's may be ahead of it: then what is new would look settled. */
+  /** The time by the clock of the files. This machine's may be ahead of it, and new files would look settled. */
   private def clock(): Long = if (root.toUri.getScheme == "file") now() else store.clock()
 
   private def publish(next: Manifest, latest: Option[Manifest]): Unit = {
@@ -119,7 +119,7 @@ private object IndexWriter {
 
   private val LoggedFiles = 5
 
-  /** More than enough, unless a clock is set back meanwhile. */
+  /** A bound for the case that a clock is set back meanwhile. */
   private val MaxSleeps = 3
 
   private case class Reading(parts: Vector[Manifest.Part], unreadable: Seq[ParquetScan.Unreadable], unsettled: Int) {
@@ -128,18 +128,18 @@ private object IndexWriter {
 }
 
 /**
- * What became of an index.
+ * The result of a change of an index.
  *
  * @param listed
- *   files of the table
+ *   the number of the table's files
  * @param read
- *   files that were read for it now
+ *   the number of files that were read
  * @param obsolete
- *   entries of files that are gone or were replaced
+ *   the number of entries of deleted and replaced files
  * @param unreadable
- *   files of which nothing is known, each with the reason; each refresh tries them again
+ *   files without an entry, each with the reason; each refresh tries them again
  * @param unsettled
- *   files that were written at this very moment, and are left to the next refresh
+ *   the number of files that were written just now, which are left to the next refresh
  */
 case class Change(
     listed: Int,
@@ -149,14 +149,14 @@ case class Change(
     unsettled: Int
 )
 
-/** What a refresh has to do. Pure: it is given what the index knows and what the store lists. */
+/** The work of a refresh. Pure functions of the index and the listing. */
 private[skipping] object RefreshPlan {
 
   /**
    * @param changed
-   *   files that the index does not know as they are
+   *   files whose present version has no entry
    * @param current
-   *   the numbers of the entries that describe a listed file; all others are of no use any more
+   *   the numbers of entries of listed files; all others are obsolete
    */
   case class Comparison(changed: Vector[ListedFile], current: BitSet, entries: Int) {
     def obsolete: Int = entries - current.cardinality
@@ -172,24 +172,24 @@ private[skipping] object RefreshPlan {
     Comparison(changed, current, known.files)
   }
 
-  /** Whether entries are better written anew than left where they are: they are in too many parts, or many obsolete. */
+  /** Whether a compaction pays: there are too many parts, or too many obsolete entries. */
   def isCompactionDue(parts: Int, comparison: Comparison): Boolean =
     parts > MaxParts || comparison.obsolete > math.max(FewEntries, comparison.entries / 4)
 
-  /** More are slow to load. */
+  /** More parts are slow to load. */
   private val MaxParts = 32
   private val FewEntries = 100
 
   /**
-   * How long a file must have stood before it is read, in milliseconds. S3's times are whole seconds by the store's
-   * clock: an object that is overwritten in the second in which it was read looks, if its length is the same, as if it
-   * had not been. Files of this machine's own have its clock, and times to the millisecond.
+   * The age at which a file is settled and may be read, in milliseconds. S3's times are whole seconds by the store's
+   * clock: an object that is overwritten in the second of its reading looks unchanged if its length is the same. Local
+   * files have this machine's clock, and times in milliseconds.
    */
   def settlingMs(scheme: String): Long = if (scheme == "file") 100 else 2000
 
   /**
-   * When the youngest of these files can be read, in milliseconds since 1970. One that comes from the future is waited
-   * for where a clock that is a little ahead explains it, and left to the next refresh otherwise.
+   * The time at which the youngest of these files is settled, in milliseconds since 1970. A file with a time in the
+   * future counts where a clock that is slightly ahead explains it, and is left to the next refresh otherwise.
    */
   def settledAt(files: Iterable[ListedFile], now: Long, settlingMs: Long): Long =
     files.iterator.map(_.modificationMs).filter(_ <= now + settlingMs).maxOption.fold(now)(_ + settlingMs)
@@ -198,15 +198,15 @@ private[skipping] object RefreshPlan {
 }
 
 /**
- * Reads files by Spark tasks. Each writes the entries of its files to a part of its own, so that the driver need not
- * hold those of a large table.
+ * Spark jobs that read files. Each task writes its entries to a part of its own, so that the driver need not hold those
+ * of a large table.
  */
 private[skipping] object IndexBuilder {
 
-  /** @param unreadable files that are not known to the index, each with the reason */
+  /** @param unreadable files without an entry, each with the reason */
   case class Written(parts: Vector[Manifest.Part], unreadable: Vector[ParquetScan.Unreadable])
 
-  /** Parts with the entries of these files: not part of the index until a manifest names them. */
+  /** Write the entries of these files to parts, which are not in the index until a manifest names them. */
   def write(spark: SparkSession, root: Path, files: Seq[ListedFile], plan: Seq[PlannedColumn]): Written = {
     val written = run(spark, root, files, plan, fromData = true) { (outcomes, conf) =>
       val unreadable = mutable.ArrayBuffer.empty[ParquetScan.Unreadable]
@@ -223,7 +223,7 @@ private[skipping] object IndexBuilder {
     Written(written.flatMap(_.parts).toVector, written.flatMap(_.unreadable).toVector)
   }
 
-  /** The entries of few files, for which no data are read. */
+  /** The entries of a few files, from footers and dictionaries alone. */
   def read(spark: SparkSession, root: Path, files: Seq[ListedFile], plan: Seq[PlannedColumn]): Seq[FileEntry] =
     run(spark, root, files, plan, fromData = false)((outcomes, _) =>
       outcomes.collect { case ParquetScan.Known(entry) => entry }.toVector
@@ -254,7 +254,7 @@ private[skipping] object IndexBuilder {
       }
     }
 
-  /** As the Spark UI shows the job. */
+  /** Run the action with a job description for the Spark UI. */
   private def described[A](context: SparkContext, description: String)(action: => A): A = {
     val former = context.getLocalProperty(Description)
     context.setJobDescription(description)

@@ -20,14 +20,14 @@ import io.penstock.skipping.index.ColumnEntry
 import io.penstock.skipping.model.{IndexedColumn, Value}
 
 /**
- * A column as a Parquet file has it. There is one only where Spark, reading the file as the column's type, sees the
- * very values whose order Parquet's statistics speak of.
+ * A column in one Parquet file, where Spark, which reads the file as the column's type, sees exactly the values that
+ * Parquet's statistics order.
  */
 final private[skipping] class ParquetColumn private (val descriptor: ColumnDescriptor) {
 
   private def physical = descriptor.getPrimitiveType.getPrimitiveTypeName
 
-  /** Of one of the boxed numbers or binaries that Parquet's statistics and dictionaries consist of. */
+  /** The value of a boxed number or binary of Parquet's statistics and dictionaries; None for any other. */
   def value(raw: Any): Option[Value] = raw match {
     case number: Int => Some(Value.Integral(number.toLong))
     case number: Long => Some(Value.Integral(number))
@@ -44,7 +44,7 @@ final private[skipping] class ParquetColumn private (val descriptor: ColumnDescr
     case _ => dictionary.decodeToBinary(id).copy()
   }
 
-  /** The value that the reader is at. */
+  /** The reader's current value. */
   def raw(column: ColumnReader): Any = physical match {
     case INT32 => column.getInteger
     case INT64 => column.getLong
@@ -61,7 +61,10 @@ final private[skipping] class ParquetColumn private (val descriptor: ColumnDescr
 
 private[skipping] object ParquetColumn {
 
-  /** None where the file has no such column, has it in another form, or has several that Spark may take for it. */
+  /**
+   * The column in a file's schema; None where the file lacks it, has it with another type, or has several that Spark
+   * may take for it.
+   */
   def of(schema: MessageType, column: IndexedColumn): Option[ParquetColumn] =
     schema.getFields.asScala.toSeq.filter(_.getName.equalsIgnoreCase(column.name)) match {
       case Seq(field)
@@ -72,9 +75,9 @@ private[skipping] object ParquetColumn {
     }
 
   /**
-   * Whether values of a field, held in their domain, are those that Spark reads as this type. Left out although Spark
-   * reads them: unsigned numbers, INT96, times in milliseconds or nanoseconds, decimals of another scale, whole numbers
-   * that are narrowed, dates read as times.
+   * Whether the values of a field in their domain are those that Spark reads as this type. False although Spark reads
+   * them: unsigned numbers, INT96, times in milliseconds or nanoseconds, decimals of another scale, whole numbers that
+   * are narrowed, dates read as times.
    */
   private[skipping] def readsAs(field: PrimitiveType, dataType: DataType): Boolean =
     (dataType, field.getPrimitiveTypeName, Option(field.getLogicalTypeAnnotation)) match {
@@ -106,14 +109,16 @@ private[skipping] object ParquetColumn {
 /** Bounds of a file's column from those of its row groups. */
 private[skipping] object Bounds {
 
-  /** Longer ones would only make the index large: few values differ first in what comes after. */
+  /** Longer bounds would make the index large for little: few values differ only after this length. */
   private val LongestBytes = 64
 
-  /** What the footer says of one row group: `bounds` are the least and the greatest value, where they are known. */
+  /**
+   * The statistics of one row group in the footer: `bounds` are the least and the greatest value, where they are known.
+   */
   case class Chunk(rows: Long, nulls: Option[Long], bounds: Option[(Value, Value)]) {
     def hasNoValues: Boolean = nulls.contains(rows)
 
-    /** A writer that contradicts itself is not believed. */
+    /** Whether there are bounds; those of a writer that contradicts itself do not count. */
     def isBounded: Boolean = bounds.exists { case (low, high) => Value.ordering.lteq(low, high) }
   }
 
@@ -132,16 +137,16 @@ private[skipping] object Bounds {
     case _: Value.Integral => true
   }
 
-  /** A value of limited length that is no greater. */
+  /** A lower bound of limited length. */
   private[skipping] def below(value: Value): Value = value match {
     case Value.Bytes(bytes) if bytes.length > LongestBytes => Value.Bytes(Arrays.copyOf(bytes, LongestBytes))
     case short => short
   }
 
-  /** A value of limited length that is no smaller, if there is one. */
+  /** An upper bound of limited length, if there is one. */
   private[skipping] def above(value: Value): Option[Value] = value match {
     case Value.Bytes(bytes) if bytes.length > LongestBytes =>
-      // The last byte that can be raised; what comes after it may then be cut off.
+      // Raise the last byte that can be raised, and drop the bytes after it.
       val last = bytes.lastIndexWhere(_ != -1, LongestBytes - 1)
       Option.when(last >= 0) {
         val raised = Arrays.copyOf(bytes, last + 1)
@@ -153,23 +158,23 @@ private[skipping] object Bounds {
 }
 
 /**
- * Old files hold dates and times of the Julian calendar, which Spark changes as it reads; for files that do not say
- * which calendar is theirs, the reading session's settings decide. Values after the calendars' last difference are the
- * same in both.
+ * Guards against the two calendars of Parquet files. Old files hold dates and times of the Julian calendar, which Spark
+ * rebases as it reads; for files that do not name their calendar, the reading session's settings decide. Values after
+ * the calendars' last difference are the same in both.
  */
 private[skipping] object RebaseGuard {
 
   /**
-   * Written by Spark into its files: its version, and that values are of the old calendar although the version is new.
+   * Keys of Spark's metadata in files: its version, and the mark for old-calendar values of a new version.
    */
   private val Version = "org.apache.spark.version"
   private val Legacy = "org.apache.spark.legacyDateTime"
 
-  /** Whether every session reads dates and times as the file has them. */
+  /** Whether every session reads the file's dates and times without rebasing. */
   def isModern(metadata: java.util.Map[String, String]): Boolean =
     Option(metadata.get(Version)).exists(_ >= "3.0.0") && !metadata.containsKey(Legacy)
 
-  /** What is left of an entry when nothing may depend on the calendar. */
+  /** The entry without statistics that depend on the calendar. */
   def guard(entry: ColumnEntry, dataType: DataType, isModern: Boolean): ColumnEntry = {
     val same = sameSince(dataType).forall { first =>
       isModern || (entry.minimum match {
@@ -183,7 +188,7 @@ private[skipping] object RebaseGuard {
   private def sameSince(dataType: DataType): Option[Long] = dataType match {
     case DateType => Some(RebaseDateTime.lastSwitchJulianDay.toLong)
     case TimestampType => Some(RebaseDateTime.lastSwitchJulianTs)
-    // Spark does not change these; nothing is lost by treating them alike, should it ever.
+    // Spark does not rebase these; the guard costs nothing, should it ever.
     case TimestampNTZType => Some(RebaseDateTime.lastSwitchJulianTs)
     case _ => None
   }

@@ -20,10 +20,11 @@ import io.penstock.skipping.index.{BloomFilter, ColumnEntry, FileEntry, Kind, Li
 import io.penstock.skipping.model.{ParallelMap, Value}
 
 /**
- * What files say of their columns: all that is asked of a file is read where it is opened, once.
+ * Reads the entries of Parquet files, each of which is opened once. Failures of a file are its outcome; `read` throws
+ * none.
  *
  * @param fromData
- *   whether value lists are worth reading data for; without, there are those only that dictionaries give
+ *   whether to read data for value lists and Bloom filters; otherwise only dictionaries provide them
  */
 private[skipping] class ParquetScan(root: Path, plan: Seq[PlannedColumn], fromData: Boolean, conf: Configuration) {
 
@@ -34,7 +35,7 @@ private[skipping] class ParquetScan(root: Path, plan: Seq[PlannedColumn], fromDa
   def read(files: Iterator[ListedFile]): Iterator[Outcome] = ParallelMap.map(files, Threads) { file =>
     try {
       val entry = read(file)
-      // What was read may be another version than was listed; asked afterwards, the file system tells.
+      // The file may have been replaced since it was listed, which its status after the reading shows.
       if (file.isVersionOf(fs.getFileStatus(pathOf(root, file)))) Known(entry) else Gone
     } catch {
       case _: FileNotFoundException => Gone
@@ -43,7 +44,7 @@ private[skipping] class ParquetScan(root: Path, plan: Seq[PlannedColumn], fromDa
   }
 
   private def read(file: ListedFile): FileEntry = {
-    // The listing has what a reader would ask the store for.
+    // The listing has the status that a reader would request from the store.
     val status = new FileStatus(file.length, false, 0, 0, file.modificationMs, pathOf(root, file))
     val reader = ParquetFileReader.open(HadoopInputFile.fromStatus(status, conf), options())
     try {
@@ -65,8 +66,8 @@ private[skipping] class ParquetScan(root: Path, plan: Seq[PlannedColumn], fromDa
   }
 
   /**
-   * Of one file: they hold decompressors, which two threads must not share. Files of old writers have signed bounds of
-   * strings only, which must not be taken for unsigned ones.
+   * Read options for one file: they hold decompressors, which two threads must not share. Files of old writers have
+   * only signed bounds of strings, which must not be taken for unsigned ones.
    */
   private def options() = HadoopReadOptions.builder(conf).useSignedStringMinMax(false).build()
 
@@ -96,17 +97,17 @@ private[skipping] class ParquetScan(root: Path, plan: Seq[PlannedColumn], fromDa
 
 private[skipping] object ParquetScan {
 
-  /** Reading a footer is waiting for two or three answers of the store. */
+  /** Parallel reads of a task, which mostly wait for the two or three answers of a footer. */
   val Threads = 16
 
-  /** A longer list takes more of the driver's memory than most files are worth. */
+  /** The longest value list: a longer one takes more of the driver's memory than most files are worth. */
   val MaxListed = 1000
 
-  /** 30 KB. */
+  /** The most values in a Bloom filter: 30 KB. */
   private val MaxInBloom = 20000
   private val FalsePositives = 0.01
 
-  /** A list says all that a bloom filter would. */
+  /** Add the value list or, where it is too long, the Bloom filter: a list is as precise. */
   private def recorded(entry: ColumnEntry, kinds: Set[Kind], values: Iterable[Value]): ColumnEntry =
     if (kinds(Kind.Values) && values.size <= MaxListed && values.forall(Bounds.isShort))
       entry.copy(values = Some(values.toSeq.sorted))
@@ -119,10 +120,10 @@ private[skipping] object ParquetScan {
   sealed trait Outcome
   case class Known(entry: FileEntry) extends Outcome
 
-  /** Its rows are always read, as those of any file that the index does not know. */
+  /** A file without an entry, whose rows every scan reads. */
   case class Unreadable(path: String, why: String) extends Outcome
 
-  /** Deleted or replaced since it was listed. */
+  /** A file that was deleted or replaced since it was listed. */
   case object Gone extends Outcome
 
   def pathOf(root: Path, file: ListedFile): Path =
@@ -138,11 +139,11 @@ private[skipping] class ColumnValues(reader: ParquetFileReader) {
   import ColumnValues._
 
   /**
-   * Of each field that has no more than `limit`. A dictionary may hold values that no row has; every value that a row
-   * has is there.
+   * The distinct values of each field that has at most `limit`. A dictionary may hold values that no row has, and holds
+   * all values of rows.
    *
    * @param fromData
-   *   whether to read data, too, for want of dictionaries
+   *   whether to read data where there is no dictionary
    */
   def distinct(fields: Seq[ParquetColumn], limit: Int, fromData: Boolean): Map[ParquetColumn, Iterable[Value]] = {
     val (encoded, plain) = fields.partition(field => reader.getRowGroups.asScala.forall(isInDictionary(_, field)))
@@ -155,7 +156,7 @@ private[skipping] class ColumnValues(reader: ParquetFileReader) {
   private def isInDictionary(group: BlockMetaData, field: ParquetColumn): Boolean = {
     val chunk = field.chunk(group)
     val pages = chunk.getEncodingStats
-    // All nulls: there is nothing to refer to a dictionary.
+    // A chunk of nulls refers to no dictionary.
     chunk.getStatistics.isNumNullsSet && chunk.getStatistics.getNumNulls == group.getRowCount ||
     pages != null && pages.hasDictionaryEncodedPages && !pages.hasNonDictionaryEncodedPages
   }
@@ -197,7 +198,7 @@ private[skipping] class ColumnValues(reader: ParquetFileReader) {
 
 private object ColumnValues {
 
-  /** Counts Parquet's own values, which are equal when their content is. */
+  /** A set of Parquet's own values, which are equal when their content is. */
   private class Distinct(field: ParquetColumn, limit: Int) {
     private val values = new java.util.HashSet[Any]
 
@@ -218,7 +219,7 @@ private object ColumnValues {
       }
     }
 
-    /** None where they are too many, or one of them is none that can be told. */
+    /** The values; None where there are too many, or one that has no [[Value]]. */
     def result(): Option[Iterable[Value]] = {
       val known = values.asScala.flatMap(field.value)
       Option.when(!areTooMany && known.size == values.size)(known)

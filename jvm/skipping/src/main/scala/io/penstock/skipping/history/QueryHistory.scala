@@ -39,10 +39,10 @@ import io.penstock.skipping.model.{
 import io.penstock.skipping.plan.SkippingFileIndex
 
 /**
- * `spark.sql.queryExecutionListeners=io.penstock.skipping.history.QueryHistory`: notes what each query that succeeded
- * asked of its tables, where `spark.penstock.skipping.history` says where.
+ * `spark.sql.queryExecutionListeners=io.penstock.skipping.history.QueryHistory`: records the conditions of each
+ * successful query on its tables, in the directory of `spark.penstock.skipping.history`.
  *
- * Runs beside queries, on the driver's event queue: none waits for it, and none fails where notes cannot be kept.
+ * It runs on the driver's event queue, so that no query waits for it, and its failures fail no query.
  */
 class QueryHistory extends QueryExecutionListener {
 
@@ -56,7 +56,7 @@ class QueryHistory extends QueryExecutionListener {
         if (notes.nonEmpty) {
           val book = bookOf(session.sparkContext, directory)
           book.add(notes)
-          // What is told while the application stops may be told after its end.
+          // Events of a stopping application may arrive after its end.
           if (session.sparkContext.isStopped) book.flush()
         }
       }
@@ -68,7 +68,7 @@ class QueryHistory extends QueryExecutionListener {
 private object QueryHistory {
   private val log = LoggerFactory.getLogger(classOf[QueryHistory])
 
-  /** By application and directory: an application's sessions share one. */
+  /** The notes by application and directory: an application's sessions share them. */
   private val books = TrieMap.empty[(String, String), NoteBook]
 
   @volatile private var warned = false
@@ -80,7 +80,7 @@ private object QueryHistory {
         val history = new NoteStore(directory, context.hadoopConfiguration)
         val book = new NoteBook(history.write(context.applicationId, _))
         books.putIfAbsent(key, book).getOrElse {
-          // One that is stopping takes no more listeners, though it still has queries to tell of.
+          // A stopping context accepts no listeners, though events of queries may still arrive.
           if (!context.isStopped) context.addSparkListener(new AtTheEnd(key, book))
           history.prune()
           book
@@ -99,11 +99,14 @@ private object QueryHistory {
 
   private def warn(failure: Throwable): Unit = if (!warned) {
     warned = true
-    log.warn("What queries ask for is not noted for advice on layouts; queries are not affected", failure)
+    log.warn("The conditions of queries are not recorded for advice on layouts; queries are not affected", failure)
   }
 }
 
-/** The notes of the last applications, a file each in one directory of the lake. */
+/**
+ * The notes of the last applications, a file each in one directory of the lake. Thread-safe; several processes may use
+ * one directory. Methods throw an `IOException` where the store fails.
+ */
 class NoteStore(directory: String, conf: Configuration) {
 
   import NoteStore._
@@ -111,16 +114,15 @@ class NoteStore(directory: String, conf: Configuration) {
   private val root = new Path(directory)
   private val fs = root.getFileSystem(conf)
 
-  /** Replaces what the application has noted before: a reader sees the one or the other, whole. */
+  /** Replace the application's notes: a reader sees the former ones or these, whole. */
   def write(application: String, content: Array[Byte]): Unit =
     AtomicFile.replace(new Path(root, application + Suffix), content, conf)
 
-  /** Removes the oldest files beyond those of the last applications. */
+  /** Delete the oldest files beyond those of the last applications. */
   def prune(): Unit = newest().drop(Applications).foreach(file => fs.delete(file.getPath, false))
 
   /**
-   * What the last applications asked of a table, those questions that read most. A file that cannot be read is left out
-   * with a warning: the rest is still true.
+   * The notes of the last applications on a table, those that read most. An unreadable file is left out with a warning.
    */
   def of(table: String): Seq[ScanNote] = read()
     .filter(_.table == table)
@@ -155,19 +157,22 @@ object NoteStore {
 
   private val Suffix = ".json"
 
-  /** What queries asked for longer ago says little of those to come. */
+  /** Older notes say little about future queries. */
   private val Applications = 500
 
-  /** On their way at once. */
+  /** Parallel reads. */
   private val Requests = 16
 }
 
-/** What was asked of a table, for whoever chooses the columns of its index. */
+/** The conditions of past queries on a table, for the choice of its index's columns. Never fails. */
 object Questions {
 
   private val log = LoggerFactory.getLogger(getClass)
 
-  /** None where no history is kept, or it cannot be read: then the files alone say which columns are worth it. */
+  /**
+   * The conditions; none without a history, or with an unreadable one: then the files alone decide which columns are
+   * worth it.
+   */
   def of(spark: SparkSession, table: Path): Seq[Asked] =
     try
       for {
@@ -177,12 +182,12 @@ object Questions {
       } yield Asked(column, note.scans, keys)
     catch {
       case NonFatal(e) =>
-        log.warn(s"What queries asked of $table is not known, its columns are chosen by the files alone: $e")
+        log.warn(s"The history of queries on $table is unreadable, the files alone decide on its columns: $e")
         Nil
     }
 }
 
-/** What a query that was run asked of the Parquet tables it read. */
+/** Extracts the conditions of an executed query on its Parquet tables from its plan. */
 private[history] class ScanNotes(caseSensitive: Boolean) extends AdaptiveSparkPlanHelper {
 
   import ScanNotes._
@@ -198,7 +203,7 @@ private[history] class ScanNotes(caseSensitive: Boolean) extends AdaptiveSparkPl
         case (attribute, keys) if scan.outputSet.contains(attribute) => Condition(attribute.name, byJoin = true, keys)
       }
       asked = distinct(byLiterals(scan) ++ seen(byJoin ++ bySkipping(scan)))
-      // Of a scan that asks for nothing in particular no layout spares a file.
+      // No layout spares a scan without conditions a file.
       if asked.nonEmpty
     } yield ScanNote(table, asked, 1, count(scan, "numFiles"), count(scan, "filesSize"))
   }
@@ -210,7 +215,7 @@ private[history] class ScanNotes(caseSensitive: Boolean) extends AdaptiveSparkPl
     asked(new FilterTranslator(columns, caseSensitive).translate(scan.partitionFilters ++ scan.dataFilters))
   }
 
-  /** By keys of runs beside the query, and of joins further away: no broadcast of a join of this scan has those. */
+  /** Conditions by keys of separate runs and of joins further away, which no broadcast of the scan's own joins has. */
   private def bySkipping(scan: FileSourceScanExec): Seq[Condition] = scan.relation.location match {
     case index: SkippingFileIndex =>
       index.skipping.joinKeys.map { case (column, keys) =>
@@ -219,7 +224,7 @@ private[history] class ScanNotes(caseSensitive: Boolean) extends AdaptiveSparkPl
     case _ => Nil
   }
 
-  /** Without those of which nothing is known but that they were asked, where something is. */
+  /** Drop unobserved keys of columns that also have observed ones. */
   private def seen(byJoin: Seq[Condition]): Seq[Condition] = {
     val known = byJoin.filter(_.keys.isDefined).map(_.column).toSet
     byJoin.filter(condition => condition.keys.isDefined || !known(condition.column))
@@ -232,13 +237,13 @@ private[history] class ScanNotes(caseSensitive: Boolean) extends AdaptiveSparkPl
     case _ => Nil
   }
 
-  /** The same question has the same conditions in the same order, whichever way Spark has found them. */
+  /** Distinct conditions in a canonical order, which does not depend on Spark's plan. */
   private def distinct(conditions: Seq[Condition]): Seq[Condition] =
     conditions.map(condition => NoteFile.identity(condition) -> condition).distinctBy(_._1).sortBy(_._1).map(_._2)
 
   private def count(scan: FileSourceScanExec, metric: String): Long = scan.metrics.get(metric).fold(0L)(_.value)
 
-  /** None where no partition was left. */
+  /** The table's root; None where no partition was left. */
   private def root(scan: FileSourceScanExec): Option[String] = {
     val partitions = scan.relation.partitionSchema.fieldNames.toSeq
     scan.relation.location.rootPaths.headOption.map(path => TablePath.abovePartitions(path, partitions).toString)
@@ -247,14 +252,14 @@ private[history] class ScanNotes(caseSensitive: Boolean) extends AdaptiveSparkPl
 
 private object ScanNotes {
 
-  /** More say little that advice needs, and make notes long. */
+  /** The most intervals of a condition; more would lengthen notes for little. */
   private val MostIntervals = 64
 }
 
 /**
- * The keys that the joins of a query which was run have asked of the columns of its scans: whether or not files were
- * skipped by them, since advice is about those that could have been. Of a side that was broadcast the keys are still at
- * the driver; those of shuffled sides never were.
+ * Extracts the keys of an executed query's joins for the columns of its scans, whether or not files were skipped by
+ * them, since advice concerns all that could have been. The driver still has the keys of broadcast sides; it never had
+ * those of shuffled ones.
  */
 private[history] class JoinKeys(mostIntervals: Int) extends AdaptiveSparkPlanHelper {
 
@@ -277,10 +282,10 @@ private[history] class JoinKeys(mostIntervals: Int) extends AdaptiveSparkPlanHel
       } yield column -> None
   }.flatten
 
-  /** Whether rows of either side, or of the left one, that find no partner are dropped. */
+  /** Whether the join drops rows without a partner, of both sides or of the left one. */
   private def drops(kind: JoinType): Boolean = kind == Inner || kind == LeftSemi
 
-  /** The column of a scan below that has the values of this key. */
+  /** The column of a scan below with the values of this key. */
   private def scanned(key: Expression, below: SparkPlan): Option[Attribute] = key match {
     case cast: Cast if ValueEncoding.isLossless(cast.child.dataType, cast.dataType) => scanned(cast.child, below)
     case attribute: Attribute =>
@@ -303,7 +308,7 @@ private[history] class JoinKeys(mostIntervals: Int) extends AdaptiveSparkPlanHel
     case stage: QueryStageExec => broadcast(stage.plan)
     case reused: ReusedExchangeExec => broadcast(reused.child)
     case exchange: BroadcastExchangeExec =>
-      // One that never ran would run now.
+      // A broadcast that never ran would run now.
       val rows = exchange.metrics.get("numOutputRows").fold(0L)(_.value)
       Option.when(rows > 0 && rows <= MostKeys)(exchange)
     case _ => None
@@ -317,13 +322,13 @@ private[history] class JoinKeys(mostIntervals: Int) extends AdaptiveSparkPlanHel
   ): Option[RangeSet] =
     for {
       encoding <- ValueEncoding.of(buildKeys(place).dataType, column.dataType)
-      // Keys that cannot be read any more are unseen ones, and the rest is noted.
+      // Keys that are no longer readable count as unobserved.
       values <- Try(BroadcastKeys.of(exchange, buildKeys, place)).toOption
     } yield encoding.points(values.filter(_ != null)).compressed(mostIntervals)
 }
 
 private object JoinKeys {
 
-  /** More are not worth the driver's time. */
+  /** The most keys of a broadcast to read; more are not worth the driver's time. */
   private val MostKeys = 200000L
 }

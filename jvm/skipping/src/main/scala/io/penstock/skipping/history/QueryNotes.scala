@@ -12,34 +12,34 @@ import com.fasterxml.jackson.databind.{JsonNode, ObjectMapper}
 import io.penstock.skipping.model.RangeSet
 
 /**
- * What queries asked of a column of a table: that it has a value among these keys.
+ * A condition of queries on a column of a table: its value is in a set.
  *
  * @param byJoin
- *   whether the keys are those of the other side of a join, known at run time only, or the query's own literals
+ *   true for keys of the other side of a join, which are known only at run time; false for literals of the query
  * @param keys
- *   compressed to a few intervals; none where the other side of a join was not seen
+ *   the set, compressed to a few intervals; None where the keys of a join were not observed
  */
 case class Condition(column: String, byJoin: Boolean, keys: Option[RangeSet])
 
 /**
- * Scans of one table that were asked the same.
+ * Scans of one table with the same conditions.
  *
  * @param table
  *   the root of the table's files, a URI without a slash at its end
  * @param files
- *   those that were read, in all scans together
+ *   the number of files read, in all scans together
  * @param bytes
- *   of those files, whole
+ *   the size of these files
  */
 case class ScanNote(table: String, conditions: Seq[Condition], scans: Long, files: Long, bytes: Long) {
 
-  /** Of the same question. */
+  /** The sum of notes with the same conditions. */
   def and(other: ScanNote): ScanNote =
     copy(scans = scans + other.scans, files = files + other.files, bytes = bytes + other.bytes)
 }
 
 /**
- * Notes as JSON, one application's in one object:
+ * The format of notes, a JSON object for each application. Pure functions.
  * {{{
  * {"version": 1, "dropped": 0, "notes": [
  *   {"table": "s3a://lake/sales", "scans": 2, "files": 80, "bytes": 83886080, "conditions": [
@@ -53,7 +53,7 @@ private[history] object NoteFile {
   private val Version = 1
   private val json = new ObjectMapper()
 
-  /** `dropped`: how many scans found no room among the notes. */
+  /** Serialize notes; `dropped` is the number of scans that the bounded notes have no room for. */
   def write(notes: Iterable[ScanNote], dropped: Long): Array[Byte] = {
     val root = json.createObjectNode().put("version", Version).put("dropped", dropped)
     val array = root.putArray("notes")
@@ -64,7 +64,7 @@ private[history] object NoteFile {
     json.writeValueAsBytes(root)
   }
 
-  /** Throws an `IllegalArgumentException` where these are no notes, or notes of a later version. */
+  /** Parse notes. Throws an `IllegalArgumentException` where these are none, or of another version. */
   def read(content: Array[Byte]): Seq[ScanNote] = {
     val root =
       try json.readTree(content)
@@ -82,20 +82,20 @@ private[history] object NoteFile {
     }
   }
 
-  /** The same text for notes that ask the same of the same table. */
+  /** A text that is equal for notes with the same table and conditions. */
   def identity(note: ScanNote): String = question(note).toString
 
-  /** The same text for conditions that are the same. */
-  def identity(condition: Condition): String = told(condition).toString
+  /** A text that is equal for equal conditions. */
+  def identity(condition: Condition): String = toJson(condition).toString
 
   private def question(note: ScanNote): ObjectNode = {
     val node = json.createObjectNode().put("table", note.table)
     val array = node.putArray("conditions")
-    note.conditions.foreach(condition => array.add(told(condition)))
+    note.conditions.foreach(condition => array.add(toJson(condition)))
     node
   }
 
-  private def told(condition: Condition): ObjectNode = {
+  private def toJson(condition: Condition): ObjectNode = {
     val node = json.createObjectNode().put("column", condition.column).put("by_join", condition.byJoin)
     condition.keys.foreach {
       case numbers: RangeSet.Integral =>
@@ -128,11 +128,11 @@ private[history] object NoteFile {
 }
 
 /**
- * What one application has noted so far; questions that come again are counted. Written from time to time and at the
- * end: a driver that is killed loses what it noted since. Used by several threads.
+ * The notes of one application, with counts for repeated conditions. It writes them periodically and at the end: a
+ * killed driver loses those since the last time. Thread-safe; exceptions of `write` pass through.
  *
  * @param write
- *   replaces what was written before
+ *   writes the content in place of the former one
  */
 private[history] class NoteBook(write: Array[Byte] => Unit, now: () => Long = () => System.nanoTime) {
 
@@ -159,7 +159,7 @@ private[history] class NoteBook(write: Array[Byte] => Unit, now: () => Long = ()
 
   def flush(): Unit = synchronized {
     if (changed) {
-      // Also where it fails: the next attempt is not to be made by the very next query.
+      // Also after a failure, so that the very next query does not try again.
       written = Some(now())
       write(NoteFile.write(notes.values, dropped))
       changed = false
@@ -169,7 +169,7 @@ private[history] class NoteBook(write: Array[Byte] => Unit, now: () => Long = ()
 
 private[history] object NoteBook {
 
-  /** An application of more different questions is known well enough by those that read most. */
+  /** The most different conditions of an application; those that read most stay. */
   val MostQuestions = 500
 
   private val Pause = TimeUnit.SECONDS.toNanos(10)

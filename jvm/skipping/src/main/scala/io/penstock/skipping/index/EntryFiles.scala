@@ -22,8 +22,8 @@ import org.apache.parquet.schema.{GroupType, MessageType, Type, Types}
 import io.penstock.skipping.model.{Domain, IndexedColumn, Value}
 
 /**
- * How a [[FileEntry]] is laid down in Parquet: a row for each, a group for each column below `columns`. Any Parquet
- * reader can look at it.
+ * The Parquet schema of the index's files: a row for each [[FileEntry]], and a group for each column below `columns`.
+ * Every Parquet reader can read it.
  */
 private[skipping] object EntrySchema {
 
@@ -74,7 +74,7 @@ private[skipping] object EntrySchema {
 /** Writes entries as the rows of a new Parquet file. */
 private[skipping] object EntryWriter {
 
-  /** Returns how many they were. Ends with the file written whole, or with an exception. */
+  /** Write the entries and return their number. Throws an `IOException` where the file is not whole. */
   def write(entries: Iterator[FileEntry], columns: Seq[IndexedColumn], file: Path, conf: Configuration): Long = {
     var count = 0L
     val writer = new Builder(HadoopOutputFile.fromPath(file, conf), columns)
@@ -155,12 +155,12 @@ private class EntryWriter(columns: Seq[IndexedColumn]) extends WriteSupport[File
   }
 }
 
-/** Reads what [[EntryWriter]] wrote. */
+/** Reads files of [[EntryWriter]]. */
 private[skipping] object EntryReader {
 
   /**
-   * The entries of a part, with these columns of them; without any, just which files it knows. Throws an
-   * [[IndexDamage]] where the part is not as the manifest says.
+   * The entries of a part with these columns, possibly none. Throws an [[IndexDamage]] where the part differs from the
+   * manifest.
    */
   def read(file: Path, part: Manifest.Part, columns: Seq[IndexedColumn], conf: Configuration): Vector[FileEntry] = {
     def damage(what: String, cause: Throwable = null) =
@@ -168,7 +168,7 @@ private[skipping] object EntryReader {
     try {
       val input = HadoopInputFile.fromPath(file, conf)
       if (input.getLength != part.bytes) throw damage(s"has ${input.getLength} bytes instead of ${part.bytes}")
-      // A wrong bound would hide files: pages carry checksums, which are not looked at by default.
+      // A wrong bound would hide files, and Parquet does not verify the checksums of pages by default.
       val reader = new Builder(input, columns).withConf(conf).usePageChecksumVerification().build()
       try {
         val entries = Iterator.continually(reader.read()).takeWhile(_ != null).toVector
@@ -190,7 +190,7 @@ private class EntryReadSupport(columns: Seq[IndexedColumn]) extends ReadSupport[
 
   override def init(context: InitContext): ReadSupport.ReadContext = {
     val wanted = EntrySchema.of(columns)
-    // Throws where the file has it otherwise.
+    // Throws where the file's schema differs.
     context.getFileSchema.checkContains(wanted)
     new ReadSupport.ReadContext(wanted)
   }
@@ -222,7 +222,7 @@ private class EntryMaterializer(columns: Seq[IndexedColumn]) extends RecordMater
     FileEntry(directory.value, name.value, length.value, modified.value, rows.value, known.toMap)
   }
 
-  /** Decodes each string of a dictionary once, and so keeps each directory's name once in memory. */
+  /** Decodes each string of a dictionary once, so that memory holds each directory's name once. */
   private class Text extends PrimitiveConverter {
     var value: String = _
     private var decoded: Array[String] = _
@@ -271,7 +271,7 @@ private class EntryMaterializer(columns: Seq[IndexedColumn]) extends RecordMater
       }
     )
 
-    /** What was read since this was asked last. */
+    /** The entry that was read since the last call. */
     def take(): Option[ColumnEntry] = {
       val result = entry
       entry = None

@@ -8,18 +8,18 @@ import org.apache.spark.unsafe.Platform
 import io.penstock.skipping.model.{IndexedColumn, Value}
 
 /**
- * What is known of one column in one file. Every part may be missing, and what is missing is unknown: the file is kept.
+ * The statistics of one column in one file. Every part is optional; a file whose part is missing is read.
  *
  * @param nulls
- *   rows in which the column is null
+ *   the number of rows in which the column is null
  * @param minimum
- *   no greater than any value in the file; where Parquet cut a long string, it may be smaller than all of them
+ *   a lower bound; smaller than every value where Parquet cut a long string
  * @param maximum
- *   no smaller than any value in the file
+ *   an upper bound
  * @param values
  *   every distinct value that is not null, in ascending order (of signed numbers; of unsigned bytes)
  * @param bloom
- *   of every value that is not null
+ *   a filter of every value that is not null
  */
 case class ColumnEntry(
     nulls: Option[Long] = None,
@@ -30,15 +30,15 @@ case class ColumnEntry(
 )
 
 /**
- * What the index knows of one file. A file of the same directory and name but another length or modification time is
- * another file, of which nothing is known.
+ * An index's entry of one file. A file of the same directory and name but another length or modification time is
+ * another file, without an entry.
  *
  * @param directory
  *   relative to the table's root, without slashes at its ends; empty for the root itself
  * @param modificationMs
- *   as the file system lists it
+ *   the time in the file system's listing
  * @param columns
- *   by the column's name; a column that is missing here is unknown in this file
+ *   the statistics by the column's name; missing ones are unknown
  */
 case class FileEntry(
     directory: String,
@@ -49,7 +49,7 @@ case class FileEntry(
     columns: Map[String, ColumnEntry]
 )
 
-/** What may be recorded of a column in each file. */
+/** The kinds of statistics of a column. */
 sealed abstract class Kind(val name: String)
 
 object Kind {
@@ -60,7 +60,7 @@ object Kind {
   /** The distinct values, where they are few: from dictionaries where the files have them, else from the data. */
   case object Values extends Kind("values")
 
-  /** A bloom filter of the values, where they are not too many: from the data. */
+  /** A Bloom filter of the values, where they are not too many: from the data. */
   case object Bloom extends Kind("bloom")
 
   val all: Seq[Kind] = Seq(MinMax, Values, Bloom)
@@ -76,19 +76,19 @@ object Kind {
 }
 
 /**
- * A column of an index, and what is recorded of it.
+ * A column of an index, and the kinds of its statistics.
  *
  * @param why
- *   a sentence for people
+ *   a sentence for users
  * @param asked
- *   the share of files, 0 to 1, that may hold what queries had asked of the column, where it was chosen for that
+ *   where the column was chosen for its queries: the share of files, 0 to 1, that may match them
  */
 case class PlannedColumn(column: IndexedColumn, kinds: Set[Kind], why: String, asked: Option[Double] = None)
 
 /**
- * Which values a file may hold: never says no to one that it does hold. A split-block Bloom filter, bit for bit the one
- * of the Parquet format (`BloomFilter.md` of parquet-format; Putze, Sanders, Singler 2007): blocks of 256 bits, of
- * which a value sets eight in one block. To be filled by one thread; then shared by any number.
+ * A Bloom filter of a file's values, which never denies one of them. A split-block filter as in the Parquet format, bit
+ * for bit (`BloomFilter.md` of parquet-format; Putze, Sanders, Singler 2007): blocks of 256 bits, of which a value sets
+ * eight in one block. One thread fills it; then any number may share it.
  */
 final class BloomFilter private (words: Array[Int]) extends Serializable {
 
@@ -112,14 +112,14 @@ final class BloomFilter private (words: Array[Int]) extends Serializable {
     i == BloomFilter.WordsPerBlock
   }
 
-  /** For the index's files: little-endian words, as Parquet writes them. */
+  /** The filter as in Parquet files: little-endian words. */
   def toBytes: Array[Byte] = {
     val buffer = ByteBuffer.allocate(words.length * Integer.BYTES).order(ByteOrder.LITTLE_ENDIAN)
     buffer.asIntBuffer.put(words)
     buffer.array
   }
 
-  /** Where the block starts: the hash's upper half, scaled to the number of blocks. */
+  /** The start of a hash's block: its upper half, scaled to the number of blocks. */
   private def blockOf(hash: Long): Int =
     ((hash >>> 32) * (words.length / BloomFilter.WordsPerBlock) >>> 32).toInt * BloomFilter.WordsPerBlock
 }
@@ -131,22 +131,22 @@ object BloomFilter {
   /** Larger ones cost more memory in the driver than the reading of their file is worth. */
   private val MaxBlocks = (1 << 20) / BlockBytes
 
-  // Of the format's specification.
+  // The salt of the format's specification.
   private val Salt =
     Array(0x47b6137b, 0x44974d91, 0x8824ad5b, 0xa2b7289d, 0x705495c7, 0x2df1424b, 0x9efc4947, 0x5c6bfb31)
 
   /**
-   * An empty filter for so many distinct values, which says yes to about this share (0.01 to 1) of all others; to more
-   * of them where it would need more than 1 MiB.
+   * An empty filter for this number of distinct values with this share of false positives (0.01 to 1); with more of
+   * them where it would need more than 1 MiB.
    */
   def sized(distinct: Long, falsePositives: Double): BloomFilter = {
-    // Formula of the format's specification for eight bits a value.
+    // The specification's formula for eight bits a value.
     val bits = -8.0 * math.max(1, distinct) / math.log(1 - math.pow(falsePositives, 1.0 / 8))
     val blocks = math.ceil(bits / (BlockBytes * 8)).toLong
     new BloomFilter(new Array[Int](blocks.min(MaxBlocks).max(1).toInt * WordsPerBlock))
   }
 
-  /** What [[BloomFilter.toBytes]] made. None where it cannot be one, which says nothing about any value. */
+  /** The filter of [[BloomFilter.toBytes]]; None where these bytes are none. */
   def fromBytes(bytes: Array[Byte]): Option[BloomFilter] =
     Option.when(bytes.nonEmpty && bytes.length % BlockBytes == 0) {
       val words = new Array[Int](bytes.length / Integer.BYTES)

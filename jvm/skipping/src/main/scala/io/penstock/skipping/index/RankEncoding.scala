@@ -5,27 +5,27 @@ import java.util.{Arrays, BitSet}
 import io.penstock.skipping.model.{Domain, RangeSet, Value}
 
 /**
- * A column's values as numbers in the same order, so that strings cost no more to compare, file by file, than whole
- * numbers.
+ * An order-preserving encoding of a column's values as numbers, so that comparing strings costs no more than comparing
+ * whole numbers. Immutable and thread-safe.
  */
 private[skipping] sealed trait RankEncoding {
 
-  /** Of a value that the codes were made for. */
+  /** The code of a value of those that the encoding was built from. */
   def code(value: Value): Long
 
-  /** None where the keys are of another domain. */
+  /** The codes of a set of values; None where it is of another domain. */
   def of(keys: RangeSet): Option[CodeRanges]
 }
 
 private[skipping] object RankEncoding {
 
-  /** @param values all that are going to be asked for by [[RankEncoding.code]] */
+  /** @param values all arguments of later calls of [[RankEncoding.code]] */
   def of(domain: Domain, values: Iterator[Value]): RankEncoding = domain match {
     case Domain.Integral => Numbers
     case Domain.Bytes => new Ranks(values.collect { case Value.Bytes(bytes) => bytes }.toArray)
   }
 
-  /** Whole numbers are their own codes. */
+  /** The identity: whole numbers are their own codes. */
   private object Numbers extends RankEncoding {
 
     override def code(value: Value): Long = value match {
@@ -39,7 +39,7 @@ private[skipping] object RankEncoding {
     }
   }
 
-  /** Each value's place among all that occur in the index. */
+  /** The rank of a value among all values in the index. */
   private final class Ranks(values: Array[Array[Byte]]) extends RankEncoding {
 
     private val ranked: Array[Array[Byte]] = {
@@ -58,8 +58,8 @@ private[skipping] object RankEncoding {
     }
 
     /**
-     * From the first rank in an interval to the last one. Between two neighbours' places the latter is before the
-     * former: such a range is met by a file whose values lie around it, and by no value of its own.
+     * The first to the last rank in each interval. For an interval between two neighbours the last is below the first:
+     * a file whose bounds enclose such a range meets it, and no value does.
      */
     private def ranges(keys: RangeSet.Bytes): CodeRanges = new RankRanges(
       keys.lows.map(from),
@@ -67,7 +67,7 @@ private[skipping] object RankEncoding {
       Array.tabulate(keys.size)(i => if (keys.isPoint(i)) Some(BloomFilter.hash(keys.lows(i))) else None)
     )
 
-    /** The rank of the first value that is not less. */
+    /** The rank of the first value that is at least this one. */
     private def from(value: Array[Byte]): Long = {
       var low = 0
       var high = ranked.length
@@ -80,15 +80,18 @@ private[skipping] object RankEncoding {
   }
 }
 
-/** Keys in a column's [[RankEncoding]]: closed ranges; neither `lows` nor `highs` ever descends. */
+/**
+ * A set of values in a column's [[RankEncoding]]: closed ranges; neither `lows` nor `highs` ever descends. Immutable
+ * and thread-safe.
+ */
 private[skipping] sealed abstract class CodeRanges(val lows: Array[Long], val highs: Array[Long]) {
 
   import CodeRanges.firstAtLeast
 
   def size: Int = lows.length
 
-  // Where the search for a code begins and ends: it is asked for each file and each value of a list. Codes between the
-  // least end and the greatest are told apart by their upper bits.
+  // A table of the first and last candidates for a code, by its upper bits: there is a search for each file and each
+  // value of a list.
   private val shift: Int =
     if (size < CodeRanges.FewRanges) 0
     else
@@ -103,7 +106,7 @@ private[skipping] sealed abstract class CodeRanges(val lows: Array[Long], val hi
       )
     }
 
-  /** The first range that does not end below a code. */
+  /** The index of the first range that does not end below a code. */
   def from(code: Long): Int =
     if (size == 0 || code <= highs(0)) 0
     else if (code > highs(size - 1)) size
@@ -119,7 +122,7 @@ private[skipping] sealed abstract class CodeRanges(val lows: Array[Long], val hi
       (if (end - start <= CodeRanges.CodesPerRange * size) meetsOneByOne(codes, start, end)
        else meetsByLeaps(codes, start, end))
 
-  // Each side leaps to where the other one is, so that a long list costs little against few ranges.
+  // Each side leaps to the position of the other, so that a long list costs little against few ranges.
   private def meetsByLeaps(codes: Array[Long], start: Int, end: Int): Boolean = {
     var range = 0
     var at = start
@@ -131,7 +134,7 @@ private[skipping] sealed abstract class CodeRanges(val lows: Array[Long], val hi
     met
   }
 
-  // Against many ranges a leap gets hardly further than a step, and a step takes no search: most codes are in a part of
+  // Against many ranges a leap is hardly longer than a step, and a step needs no search: most codes are in a part of
   // the numbers that no range touches.
   private def meetsOneByOne(codes: Array[Long], start: Int, end: Int): Boolean = {
     val touched = this.touched
@@ -141,7 +144,7 @@ private[skipping] sealed abstract class CodeRanges(val lows: Array[Long], val hi
     var at = start
     var met = false
     while (!met && at < end) {
-      // Both as unsigned numbers: what is below the least key is above the greatest one, too.
+      // As an unsigned number, a code below the least range is above the greatest one, too.
       val place = codes(at) - least
       if (place + Long.MinValue <= last + Long.MinValue) {
         val part = place >>> partShift
@@ -161,11 +164,11 @@ private[skipping] sealed abstract class CodeRanges(val lows: Array[Long], val hi
     math.max(0, java.lang.Long.SIZE - java.lang.Long.numberOfLeadingZeros(highs(size - 1) - lows(0)) - bits)
   }
 
-  /** A bit for each part of the numbers from the least key to the greatest: whether a range touches it. */
+  /** A bit for each part of the numbers from the least range to the greatest: whether a range touches it. */
   private lazy val touched: Array[Long] = {
     def part(code: Long): Int = ((code - lows(0)) >>> partShift).toInt
     val bits = new BitSet
-    // Of ranks, a range may be empty.
+    // A range of ranks may be empty.
     for (range <- lows.indices if lows(range) <= highs(range)) bits.set(part(lows(range)), part(highs(range)) + 1)
     Arrays.copyOf(bits.toLongArray, part(highs(size - 1)) / java.lang.Long.SIZE + 1)
   }
@@ -188,28 +191,32 @@ private[skipping] sealed abstract class CodeRanges(val lows: Array[Long], val hi
 
 private[skipping] object CodeRanges {
 
-  /** With one false positive in a hundred, a filter asked for more values than this says yes nine times in ten. */
+  /** With one false positive in a hundred, a filter matches more values than this nine times in ten. */
   val MaxProbes = 256
 
-  /** Asks nothing of blooms. */
+  /** The range of one code, to be compared with lists and bounds only. */
   def point(code: Long): CodeRanges = new NumberRanges(Array(code), Array(code))
 
-  /** So many are searched as fast without a table of where to begin. */
+  /** Below this number of ranges a search is as fast without the table. */
   private val FewRanges = 16
 
-  /** Of a code that such a table is asked by: it fits the processor's first cache. */
+  /** The bits of a code that index the table: it fits the processor's first-level cache. */
   private val Bits = 11
 
-  /** A list of more codes than this for each range is searched for the ranges. */
+  /** Above this number of codes for each range, leaps are faster than steps. */
   private val CodesPerRange = 8
 
-  /** So that of a thousand codes that are in no range about one is looked for in vain. */
+  /**
+   * With this number of parts for each range, about one in a thousand codes outside of all ranges is searched in vain.
+   */
   private val PartsPerRange = 1024
 
-  /** Of the number of parts: they fit the processor's second cache. */
+  /** The most bits of the number of parts: they fit the processor's second-level cache. */
   private val MostPartBits = 20
 
-  /** The first place, from `start` to before `end`, of a number that is not less; `end` where there is none. */
+  /**
+   * The first position, from `start` to before `end`, of a number that is at least this one; `end` where there is none.
+   */
   private def firstAtLeast(ascending: Array[Long], number: Long, start: Int, end: Int): Int = {
     var low = start
     var high = end
@@ -225,7 +232,7 @@ private[skipping] final class NumberRanges(lows: Array[Long], highs: Array[Long]
 
   override protected def mightHold(bloom: BloomFilter, range: Int, low: Long, high: Long): Boolean = {
     val width = high - low
-    // Negative where it overflows.
+    // The width is negative where it overflows.
     width < 0 || width >= CodeRanges.MaxProbes || {
       var number = low
       while (number < high && !bloom.mightContain(BloomFilter.hash(number))) number += 1
@@ -234,7 +241,7 @@ private[skipping] final class NumberRanges(lows: Array[Long], highs: Array[Long]
   }
 }
 
-/** @param hashes of the ranges that hold one value only */
+/** @param hashes the Bloom hashes of the ranges that hold one value only */
 private[skipping] final class RankRanges(lows: Array[Long], highs: Array[Long], hashes: Array[Option[Long]])
     extends CodeRanges(lows, highs) {
 

@@ -20,27 +20,27 @@ trait TableIndex {
 
   def columns: Seq[IndexedColumn]
 
-  /** What is known of the column as a whole: estimated when it is first asked for. */
+  /** The summary of a column in all files, estimated at the first call; None where the index does not cover it. */
   def column(name: String): Option[ColumnSummary]
 
   /**
-   * The number of a listed file; -1 where the index does not know it as it is now (never indexed, of another length or
-   * modification time).
+   * The number of a listed file; -1 where the index does not have its present version (never indexed, or of another
+   * length or modification time).
    */
   def find(directory: String, name: String, length: Long, modificationMs: Long): Int
 
-  /** The files that may hold a row for which the filter is true; all others hold none. */
+  /** The files that may hold a row for which the filter is true; all others hold none. The caller owns the set. */
   def select(filter: FileFilter): BitSet
 }
 
 object TableIndex {
 
   /**
-   * An index of these entries. The last of several entries for one path is the one that is found. What an entry has
-   * that is not among `columns`, or not of its column's domain, is as good as unknown.
+   * An index of these entries. The last of several entries for one path counts. Statistics of a column that is not
+   * among `columns`, or of another domain, are ignored.
    *
    * @param asked
-   *   of columns: the share of files that may hold what was asked of them before
+   *   by column: the share of files, 0 to 1, that may match the queries of the past
    */
   def of(
       root: String,
@@ -60,17 +60,17 @@ object TableIndex {
 }
 
 /**
- * What the benefit model asks about an indexed column.
+ * The selectivity of an indexed column, for the benefit model.
  *
  * @param filesPerKey
- *   the mean share of files, 0 to 1, that may hold a value drawn from the column, or what queries asked of it where
- *   that is in fewer: near 1 says that skipping by it is pointless
+ *   the mean share of files, 0 to 1, that may hold a random value of the column, or that may match the queries of the
+ *   past if they are fewer; near 1, skipping by it is pointless
  * @param bounded
- *   files whose minimum and maximum are known
+ *   the number of files whose minimum and maximum are known
  */
 case class ColumnSummary(column: IndexedColumn, filesPerKey: Double, bounded: Int)
 
-/** Arrays over the files' numbers: one structure of arrays for each column. */
+/** An index of arrays over the files' numbers: one structure of arrays for each column. */
 private[skipping] class InMemoryIndex(
     override val root: String,
     numbers: FileDirectory,
@@ -99,14 +99,14 @@ private[skipping] class InMemoryIndex(
     select(filter, all)
   }
 
-  /** Those of the candidates, which are left as they are, that may match. */
+  /** The candidates that may match; the argument stays unchanged. */
   private def select(filter: FileFilter, candidates: BitSet): BitSet = filter match {
     case FileFilter.Anything => candidates
     case FileFilter.Nothing => new BitSet
     case FileFilter.Among(column, keys) => ask(column, candidates)(_.among(keys, candidates))
     case FileFilter.IsNull(column) => ask(column, candidates)(_.withNulls(candidates))
     case FileFilter.IsNotNull(column) => ask(column, candidates)(_.withValues(candidates))
-    // What one part has dropped, the next ones need not look at.
+    // Later parts need not test files that an earlier one has excluded.
     case FileFilter.And(parts) => parts.foldLeft(candidates)((left, part) => select(part, left))
     case FileFilter.Or(parts) =>
       parts.foldLeft(new BitSet) { (found, part) =>
@@ -123,13 +123,13 @@ private[skipping] class InMemoryIndex(
 }
 
 /**
- * An index of which only the manifest has been read: which columns there are. The rest takes longer, and is read when
- * something is asked that takes it, so that a query which asks nothing of these columns does not wait for it.
+ * An index that reads its entries at the first call that needs them: until then it has the manifest only. A query that
+ * filters by none of its columns does not wait for the entries.
  *
  * @param files
- *   how many entries the manifest speaks of
+ *   the number of entries in the manifest
  * @param read
- *   called once; None where the entries cannot be used: then nothing is known of any file
+ *   reads the entries, called once; None where they are unusable: then no file has an entry
  */
 private[skipping] class DeferredIndex(
     override val root: String,
@@ -142,12 +142,12 @@ private[skipping] class DeferredIndex(
 
   def isLoaded: Boolean = known.isDefined
 
-  /** Whoever comes while it is read waits for it. */
+  /** Read the entries, once; concurrent callers wait. */
   def load(): Option[TableIndex] = known.getOrElse(synchronized {
     known.getOrElse {
       val index = read()
       known = Some(index)
-      // It holds a whole configuration.
+      // The function holds a whole configuration.
       read = null
       index
     }
@@ -169,7 +169,7 @@ private[skipping] class DeferredIndex(
 }
 
 /**
- * Which number a file has. An open-addressed table over one array of all names, since a map of strings would take
+ * The numbers of files by path. An open-addressed table over one array of all names, since a map of strings would take
  * several times the memory of the statistics.
  */
 private[skipping] class FileDirectory private (
@@ -250,14 +250,14 @@ private[skipping] object FileDirectory {
       hash = 31 * hash + name(i)
       i += 1
     }
-    // The low bits choose the slot: let the high ones take part.
+    // The low bits choose the slot: mix the high ones into them.
     hash ^ (hash >>> 15)
   }
 }
 
 /**
- * Which files of an index those of a listing are. They come directory by directory: what was found out for the last one
- * is remembered, so this is for one thread.
+ * The numbers of a listing's files in an index. A listing comes directory by directory, so this remembers the last one,
+ * and belongs to one thread.
  */
 private[skipping] class ListedFiles(index: TableIndex) {
 
@@ -265,7 +265,10 @@ private[skipping] class ListedFiles(index: TableIndex) {
   private var lastParent: Path = _
   private var lastDirectory: Option[String] = None
 
-  /** The file's number; -1 where it is outside of the table's root, or not as the index knows it. */
+  /**
+   * The file's number; -1 where it is outside of the table's root, or where the index does not have its present
+   * version.
+   */
   def number(file: FileStatusWithMetadata): Int = directory(file.getPath.getParent).fold(-1) { directory =>
     index.find(directory, file.getPath.getName, file.getLen, file.getModificationTime)
   }

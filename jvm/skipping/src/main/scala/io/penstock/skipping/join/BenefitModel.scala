@@ -14,18 +14,18 @@ import io.penstock.skipping.index.{ColumnSummary, TableIndex}
 import io.penstock.skipping.model.{FileFilter, FilterTranslator}
 
 /**
- * Whether it is likely to pay to skip a table's files by a join's keys. Pure: only from estimates.
+ * Decides whether skipping a table's files by a join's keys is likely to pay. A pure function of estimates.
  *
  * @param maxFilesPerKey
- *   a column in whose files a random key is found in more than this share, 0 to 1, is not worth it
+ *   the greatest share of files, 0 to 1, that may hold a random key of a column that is worth it
  * @param secondRunBytes
- *   the most that a run beside the query may read for its keys
+ *   the most bytes that a separate run for keys may read
  */
 private[join] class BenefitModel(maxFilesPerKey: Double, secondRunBytes: Long) {
 
   import BenefitModel._
 
-  /** None if files can be skipped by the column, else why not. */
+  /** None if files can be skipped by the column, else the reason against it. */
   def refuseColumn(column: Option[ColumnSummary], files: Int): Option[String] = column match {
     case None => Some("the index does not cover it")
     case Some(_) if files < 2 => Some("the table is one file")
@@ -34,7 +34,10 @@ private[join] class BenefitModel(maxFilesPerKey: Double, secondRunBytes: Long) {
     case Some(_) => None
   }
 
-  /** How to come by the keys, or why not to. `targetBytes`: what the filtered table is estimated to read. */
+  /**
+   * The source of the keys, or the reason against using them. `targetBytes`: the estimated bytes that a scan of the
+   * filtered table reads.
+   */
   def keys(source: Estimate, targetBytes: => BigInt): Either[String, KeyUse] = {
     lazy val most = targetBytes
     lazy val cheap = source.bytes <= secondRunBytes && source.bytes < most
@@ -52,16 +55,16 @@ private[join] class BenefitModel(maxFilesPerKey: Double, secondRunBytes: Long) {
 
 private[join] object BenefitModel {
 
-  /** What is known of a source of keys before it runs. */
+  /** The estimate of a source of keys before it runs. */
   case class Estimate(tables: String, bytes: BigInt, restricted: Boolean, repeatable: Boolean, broadcast: Boolean)
 
-  /** How the keys are come by. */
+  /** The source of keys at run time. */
   sealed trait KeyUse
 
-  /** From the join's broadcast; not at all where there is none in the end. */
+  /** The join's broadcast; no keys where there is none in the end. */
   case object BroadcastOnly extends KeyUse
 
-  /** From the join's broadcast, or where there is none in the end from a run beside the query. */
+  /** The join's broadcast or, where there is none in the end, a separate run. */
   case object BroadcastOrSecondRun extends KeyUse
 
   private def percent(share: Double): String = String.format(Locale.ROOT, "%.0f %%", share * 100)
@@ -71,14 +74,14 @@ private[join] object BenefitModel {
 }
 
 /**
- * What was decided about skipping a table's files by the keys of a join.
+ * A decision about skipping a table's files by the keys of a join.
  *
  * @param column
- *   of the table
+ *   the table's column
  * @param attempted
- *   whether the keys will be used
+ *   whether the query uses the keys
  * @param reason
- *   where the keys come from, or why they are not used: half a sentence
+ *   the source of the keys, or the reason against them, without a capital and a full stop
  */
 case class Decision(column: String, attempted: Boolean, reason: String) {
   override def toString: String = s"$column: ${if (attempted) "" else "not attempted: "}$reason"
@@ -91,20 +94,20 @@ object Decision {
   private[join] def record(relation: LogicalPlan, decisions: Seq[Decision]): Unit =
     if (decisions.isEmpty) relation.unsetTagValue(Tag) else relation.setTagValue(Tag, decisions)
 
-  /** The decisions about a relation of an optimized plan; of a physical scan, that in its logical link. */
+  /** The decisions about a relation of an optimized plan; a physical scan has it in its logical link. */
   def of(relation: LogicalPlan): Seq[Decision] = relation.getTagValue(Tag).getOrElse(Nil)
 }
 
 /**
- * The bytes of files that a run of a plan is expected to read: of each table what its own filters leave, by literals
- * and by keys of joins. A guess from the indexes and from Spark's statistics; what neither knows is counted whole.
+ * Estimates the bytes of files that a run of a plan reads, after each table's own filters, by literals and by keys of
+ * joins. It uses the indexes and Spark's statistics; a table without either counts whole. For one thread.
  */
 private[join] class ExpectedBytes(indexOf: LogicalRelation => Option[TableIndex], caseSensitive: Boolean)
     extends PredicateHelper {
 
   import ExpectedBytes._
 
-  // The same tables are asked for by each of their keys, and an index may be large.
+  // Estimates for one table recur for each of its keys, and an index may be large.
   private val selected = mutable.HashMap.empty[Expression, Double]
 
   def apply(plan: LogicalPlan): BigInt = plan match {
@@ -115,14 +118,14 @@ private[join] class ExpectedBytes(indexOf: LogicalRelation => Option[TableIndex]
     case other => other.children.map(apply).sum
   }
 
-  // Not the plan's statistics: those say what the rows would take in memory, with all their columns.
+  // The plan's statistics would be the size of the rows in memory, with all their columns.
   private def whole(relation: LogicalRelation): BigInt = relation.relation match {
     case files: HadoopFsRelation =>
       relation.catalogTable.flatMap(_.stats).fold(BigInt(files.location.sizeInBytes))(_.sizeInBytes)
     case _ => relation.stats.sizeInBytes
   }
 
-  /** Of the table's files. The filter that leaves the least counts alone: two may well leave out the same files. */
+  /** The share of the table's files. Only the most selective filter counts, since two may exclude the same files. */
   private def share(relation: LogicalRelation, condition: Expression): Double =
     indexOf(relation).fold(1.0) { index =>
       val (dynamic, others) = splitConjunctivePredicates(condition).partition(_.isInstanceOf[DynamicPruningSubquery])
@@ -156,13 +159,13 @@ private[join] class ExpectedBytes(indexOf: LogicalRelation => Option[TableIndex]
 private[join] object ExpectedBytes {
 
   /**
-   * The share of files that hold one of so many keys.
+   * The share of files, 0 to 1, that hold one of this number of keys.
    *
    * @param distinct
-   *   values of the column. The keys are taken for neighbours where it is known, as the days of a month are; else for
-   *   values far apart
+   *   the number of distinct values of the column. Where it is known, the keys count as neighbours, as the days of a
+   *   month are; otherwise as scattered
    * @param filesPerKey
-   *   the share, 0 to 1, that holds one key
+   *   the share of files that holds one key
    */
   def sharePerKeys(keys: BigInt, distinct: Option[BigInt], filesPerKey: Double): Double = {
     val apart = keys.toDouble * filesPerKey

@@ -17,16 +17,16 @@ import io.penstock.skipping.line.DynamicPruning
 import io.penstock.skipping.model.ValueEncoding
 
 /**
- * Spark's own filter by the keys of a join, on a data column of a file scan, where Spark itself has them on partition
- * columns only, or on a partition column that Spark's rule found no keys for. Spark plans it, and prunes partitions by
- * it; what it does on a data column is the business of `io.penstock.skipping.plan`.
+ * Spark's own dynamic filter by the keys of a join, also on data columns of a file scan, where Spark applies it to
+ * partition columns only, and on partition columns for which Spark's rule found no keys. Spark plans the filter, and
+ * prunes partitions by it; `io.penstock.skipping.plan` skips files by it. Stateless.
  */
 private[skipping] object DynamicFilter {
 
   private[join] def apply(pruned: Expression, source: KeySource, onlyInBroadcast: Boolean): DynamicPruningSubquery =
     DynamicPruning.subquery(pruned, source.plan, source.keys, source.index, onlyInBroadcast)
 
-  /** The column whose files are skipped by values of the expression: itself, or a column it widens without loss. */
+  /** The column by whose values files are skipped: the expression itself, or the column that it casts without loss. */
   def column(expression: Expression): Option[AttributeReference] = expression match {
     case attribute: AttributeReference => Some(attribute)
     case Cast(attribute: AttributeReference, wide, _, _) if ValueEncoding.isLossless(attribute.dataType, wide) =>
@@ -35,11 +35,11 @@ private[skipping] object DynamicFilter {
   }
 
   /**
-   * Puts the filter on top of a plan, has Spark push it down, and keeps it where it arrived right above a file scan and
-   * `accept` takes it: what it looks at there is not for the rows.
+   * Put the filter on top of a plan, let Spark push it down, and keep it where it arrives right above a file scan and
+   * `accept` is true.
    *
    * @return
-   *   None where it arrived nowhere
+   *   None where it arrives at no such scan
    */
   def place(filter: DynamicPruningSubquery, plan: LogicalPlan)(
       accept: (LogicalRelation, AttributeReference) => Boolean
@@ -56,7 +56,7 @@ private[skipping] object DynamicFilter {
     Option.when(arrived)(placed)
   }
 
-  /** The plan without any of these filters on data columns; those on partition columns, Spark's own too, stay. */
+  /** The plan without these filters on data columns; those on partition columns, including Spark's own, stay. */
   def strip(plan: LogicalPlan): LogicalPlan = retain(plan)((relation, found, _) => !isData(relation, found))(_ => true)
 
   private def isPrunedBySpark(filter: DynamicPruningSubquery, beside: Expression): Boolean = beside.exists {
@@ -72,7 +72,7 @@ private[skipping] object DynamicFilter {
     case _ => false
   }
 
-  /** Keeps the filters that pass the first test right above a scan, or the second anywhere else. */
+  /** Keep the filters that pass the first test right above a scan, and the second anywhere else. */
   private def retain(plan: LogicalPlan)(atScan: (LogicalRelation, DynamicPruningSubquery, Expression) => Boolean)(
       elsewhere: DynamicPruningSubquery => Boolean
   ): LogicalPlan =
@@ -85,12 +85,14 @@ private[skipping] object DynamicFilter {
             case Filter(condition, child) => Filter(condition, retain(child)(atScan)(elsewhere))
             case other => retain(other)(atScan)(elsewhere)
           }
-        // The two copies of a shared subquery are computed once as long as they are equal.
+        // Spark computes two copies of a shared subquery once as long as they are equal.
         case shared: RepartitionOperation => shared.mapChildren(retain(_)((_, found, _) => elsewhere(found))(elsewhere))
         case other => other.mapChildren(retain(_)(atScan)(elsewhere))
       }
 
-  /** Leaves the shape of what stays as it was: doing the same twice gives the same plan. */
+  /**
+   * Remove the filters that fail the test, and keep the shape of the others, so that a repetition yields the same plan.
+   */
   private def keep(filter: Filter)(test: DynamicPruningSubquery => Boolean): LogicalPlan = {
     def kept(condition: Expression): Option[Expression] = condition match {
       case And(left, right) =>
@@ -107,20 +109,20 @@ private[skipping] object DynamicFilter {
   }
 }
 
-/** The file scans of one plan: which of their columns files can be skipped by, and what was decided about each. */
+/** The file scans of one plan, and the decisions about skipping by their columns. For one thread. */
 private[join] class Scans(plan: LogicalPlan, indexOf: HadoopFsRelation => Option[TableIndex], benefit: BenefitModel) {
 
-  // By identity: to compare two of them is to compare the directories of all their partitions.
+  // Equality of two relations compares the directories of all their partitions; identity is enough here.
   private val indexes = new IdentityHashMap[HadoopFsRelation, Option[TableIndex]]
   private val decisions = mutable.LinkedHashSet.empty[(ExprId, Decision)]
 
-  /** None where the scan's table has none that can be used. */
+  /** The usable index of the scan's table, if there is one. */
   def index(relation: LogicalRelation): Option[TableIndex] = relation.relation match {
     case files: HadoopFsRelation => indexes.computeIfAbsent(files, indexOf(_))
     case _ => None
   }
 
-  /** Whether files of some scan may be skipped: not of a table that is one file, as most small ones are. */
+  /** Whether files of some scan may be skipped, which takes a table of several files. */
   def mayBeFiltered(plan: LogicalPlan): Boolean = plan.exists {
     case relation: LogicalRelation => index(relation).exists(_.files > 1)
     case _ => false
@@ -130,7 +132,7 @@ private[join] class Scans(plan: LogicalPlan, indexOf: HadoopFsRelation => Option
   def accept(relation: LogicalRelation, column: AttributeReference): Boolean =
     index(relation).exists(refuse(relation, column, _).isEmpty)
 
-  /** Whether none is, of keys by this expression, wherever they arrive: noted with the reason. */
+  /** Whether no filter by this expression is worth it, at whichever scan it arrives; records the reason. */
   def refuses(expression: Expression): Boolean = DynamicFilter.column(expression).forall { column =>
     owners.get(column.exprId).exists { relation =>
       index(relation).forall { index =>
@@ -148,15 +150,15 @@ private[join] class Scans(plan: LogicalPlan, indexOf: HadoopFsRelation => Option
     .flatten
     .toMap
 
-  /** Notes what was decided about a column because of where keys for it would come from. */
+  /** Record a decision about a column that follows from the source of its keys. */
   def decide(column: AttributeReference, attempted: Boolean, reason: String): Unit =
     decisions += column.exprId -> Decision(column.name, attempted, reason)
 
-  /** Tells the scans of a plan what was decided about their columns: of each, what weighs most. */
+  /** Attach the most important decision about each column to the scans of a plan. */
   def record(plan: LogicalPlan): Unit = plan.foreach {
     case relation: LogicalRelation =>
-      val told = index(relation).toSeq.flatMap(index => relation.output.flatMap(decided(relation, _, index)))
-      Decision.record(relation, told)
+      val made = index(relation).toSeq.flatMap(index => relation.output.flatMap(decided(relation, _, index)))
+      Decision.record(relation, made)
     case _ =>
   }
 
@@ -170,7 +172,7 @@ private[join] class Scans(plan: LogicalPlan, indexOf: HadoopFsRelation => Option
       )
   }
 
-  /** Files of a partition hold one value of its column each: the index need not know of it. */
+  /** The reason against a column, if any. Partition columns need no index: each file holds one value of them. */
   private def refuse(relation: LogicalRelation, column: AttributeReference, index: TableIndex): Option[String] =
     relation.relation match {
       case files: HadoopFsRelation if files.partitionSchema.fieldNames.contains(column.name) => None
@@ -179,19 +181,18 @@ private[join] class Scans(plan: LogicalPlan, indexOf: HadoopFsRelation => Option
 }
 
 /**
- * Parts that are exchanged and in a plan more than once: groupings and sides of joins. Spark computes the first of them
- * and reuses its exchange for the others as long as they are equal, which filters must leave them.
+ * The parts of a plan that are exchanged and occur more than once: groupings and sides of joins. Spark computes the
+ * first copy and reuses its exchange for the others while they are equal, so filters must keep them equal.
  *
  * @param common
- *   for each scan below such parts, the filters that all copies of each are to have, and no others; and which of the
- *   part's leaves it is
+ *   for each scan in such parts, the index of its leaf in the part, and the only filters that all copies may have
  */
 private[join] class Copies(common: Map[Copies.Scan, Seq[(Int, Set[Copies.KeyFilter])]]) {
   import Copies._
 
   def isEmpty: Boolean = common.isEmpty
 
-  /** Whether the filter, as it was placed in a plan, is one that all copies have. */
+  /** Whether the filter, as placed in a plan, is one that all copies may have. */
   def allow(filter: DynamicPruningSubquery, placed: LogicalPlan): Boolean = isEmpty || filters(placed).forall {
     case (relation, found) =>
       found.exprId != filter.exprId || common.getOrElse(scan(relation), Nil).forall { case (leaf, allowed) =>
@@ -202,14 +203,14 @@ private[join] class Copies(common: Map[Copies.Scan, Seq[(Int, Set[Copies.KeyFilt
 
 private[join] object Copies {
 
-  /** A scan by the columns it has, which no other has. */
+  /** A scan, identified by its columns, which no other scan has. */
   type Scan = Seq[ExprId]
 
   val None = new Copies(Map.empty)
 
   /**
-   * Those of which one copy has in `filtered` only such filters as all the others have, too, and another has more: what
-   * the first reads, the other could have had for nothing. (q64 of TPC-DS read a third more of a table.)
+   * The parts with unequal copies in `filtered`, where one copy has only filters that all copies have and another one
+   * has more: Spark then reads both, instead of one. (In TPC-DS q64 that was a third more of a table.)
    */
   def unequal(filtered: LogicalPlan, conf: SQLConf): Copies = {
     val parts = filtered.collect {
@@ -227,7 +228,7 @@ private[join] object Copies {
     new Copies(limits.groupMap(_._1)(_._2))
   }
 
-  /** Those that are exchanged, each with the keys by which it is: both, or the one that is broadcast. */
+  /** The exchanged sides with their keys: both, or only the broadcast one. */
   private def sides(join: Join, conf: SQLConf): Seq[(LogicalPlan, Seq[Expression])] = {
     val (lefts, rights) = JoinGraph.equalities(join).unzip
     val exchanged = Broadcast.of(join, conf).map(_.build)
@@ -240,12 +241,12 @@ private[join] object Copies {
     keys.map(QueryPlan.normalizeExpressions(_, plan.output))
 
   /**
-   * A filter, told without the names that each copy has of its own.
+   * A filter without the names that differ between copies.
    *
    * @param leaf
-   *   of the part, whose files it filters
+   *   the index of the part's leaf whose files it filters
    * @param build
-   *   what has the keys
+   *   the plan of the keys
    */
   case class KeyFilter(leaf: Int, column: Option[String], build: LogicalPlan, keys: Seq[Expression])
 

@@ -18,17 +18,17 @@ import io.penstock.skipping.index.TableIndex
 import io.penstock.skipping.model.SkippingSettings
 
 /**
- * Filters file scans by the keys that joins find at run time, so that files without any of them need not be read.
+ * The optimizer rule that filters file scans by the keys that joins find at run time, so that a scan skips files
+ * without any of them.
  *
- * To be run last of all optimizer rules, when the sides of joins no longer change. It starts afresh each time, so that
- * a plan it has been through before, as that of a subquery that became part of a query, is decided on as a whole; where
- * it comes to the same filters, the plan is returned as it was. Spark runs it until nothing changes any more: of a plan
- * that it has just returned it says so at once.
+ * It has to be the last rule, when the sides of joins no longer change. Each run decides on the whole plan again, since
+ * the plan of a subquery may have become part of a query's; the same decisions return the same plan. Spark runs the
+ * rule until nothing changes, and a plan that it has just returned comes back at once.
  */
 class JoinSkipping(indexOf: HadoopFsRelation => Option[TableIndex]) extends Rule[LogicalPlan] {
 
   override def apply(plan: LogicalPlan): LogicalPlan = plan match {
-    // It will become a join, whose sides are not known yet.
+    // The subquery will become a join with unknown sides.
     case subquery: Subquery if subquery.correlated => plan
     case _ if JoinSkipping.isSettled(plan) => plan
     case _ if !isOn || !plan.containsPattern(JOIN) || plan.isStreaming => plan
@@ -41,11 +41,11 @@ class JoinSkipping(indexOf: HadoopFsRelation => Option[TableIndex]) extends Rule
       result
   }
 
-  // Without Spark's own dynamic pruning nobody plans the filters.
+  // Spark's own dynamic pruning plans the filters.
   private def isOn: Boolean =
     new SkippingSettings(conf).dynamic && conf.dynamicPartitionPruningEnabled && conf.exchangeReuseEnabled
 
-  /** The filters of `before`, with their identities, in place of equal ones. */
+  /** Replace filters by equal ones of `before`, with their identities. */
   private def reuse(plan: LogicalPlan, before: LogicalPlan): LogicalPlan = {
     val known = before
       .flatMap(_.expressions.flatMap(_.collect { case filter: DynamicPruningSubquery => filter }))
@@ -61,7 +61,10 @@ class JoinSkipping(indexOf: HadoopFsRelation => Option[TableIndex]) extends Rule
 
 private object JoinSkipping {
 
-  /** On the root of a plan that the rule returned: that root. Copies of it have the tag, too, and are others. */
+  /**
+   * The tag on the root of a plan that the rule returned, with that root as its value: copies have the tag, too, but
+   * are not settled.
+   */
   private val Settled = TreeNodeTag[WeakReference[LogicalPlan]]("io.penstock.skipping.settled")
 
   private def settle(plan: LogicalPlan): Unit = plan.setTagValue(Settled, new WeakReference(plan))
@@ -70,11 +73,11 @@ private object JoinSkipping {
 }
 
 /**
- * Has `rule` run after all of Spark's own rules, where an extension cannot place one.
+ * Registers `rule` to run after all of Spark's own rules, a place that extensions have no hook for.
  *
- * Injected itself as an ordinary optimizer rule, it does nothing but to be made: Spark makes it when it puts the
- * batches of its optimizer together, and reads the last of these, the session's extra optimizations, thereafter. So it
- * holds for a session's first query, for cloned sessions, and after somebody else has set the extra optimizations.
+ * It is injected as an ordinary optimizer rule, and only its construction matters: Spark constructs it while it
+ * assembles the batches of its optimizer, and then reads the last batch, the session's extra optimizations. So it works
+ * for a session's first query, for cloned sessions, and after others have set the extra optimizations.
  */
 class LastOptimizerRule(session: SparkSession, rule: Rule[LogicalPlan]) extends Rule[LogicalPlan] {
 
@@ -89,8 +92,8 @@ class LastOptimizerRule(session: SparkSession, rule: Rule[LogicalPlan]) extends 
  * One pass over an optimized plan that filters its file scans by the keys of its joins; see [[JoinSkipping]].
  *
  * A filter by a broadcast holds a copy of the join's side, and Spark finds the broadcast again only while the two are
- * equal. So nothing in a side may change once it was copied: at each join, from the top down, first the side that is
- * broadcast is finished, and then filters go into the other one, before its own joins are looked at.
+ * equal. So a side must not change after it was copied: at each join, from the top down, the pass first finishes the
+ * broadcast side, then adds filters to the other one, and then visits the joins of that one.
  */
 private[join] class KeysOfJoins(
     plan: LogicalPlan,
@@ -105,7 +108,7 @@ private[join] class KeysOfJoins(
 
   lazy val filtered: LogicalPlan = if (scans.mayBeFiltered(plan)) rewrite(plan, None) else plan
 
-  /** The pass by which copies of one part stay equal where one of them reads what the others would anyway. */
+  /** The pass that keeps copies of one part equal, where one of them reads everything that the others need. */
   def leavingCopiesEqual: KeysOfJoins = {
     val found = if (filtered eq plan) Copies.None else Copies.unequal(filtered, conf)
     if (found.isEmpty) this else new KeysOfJoins(plan, conf, indexOf, found)
@@ -115,11 +118,11 @@ private[join] class KeysOfJoins(
     filter.buildQuery
   }))
 
-  /** Whether Spark prunes partitions by this broadcast: it too finds it only while nothing changes in it. */
+  /** Whether Spark prunes partitions by this broadcast, which it, too, finds only while the side is unchanged. */
   private def prunesPartitions(build: LogicalPlan): Boolean =
     scans.mayBeFiltered(build) && sidesThatPrune.exists(_.sameResult(build))
 
-  /** Hangs what was decided on the scans of the result, for those who explain it. */
+  /** Attach the decisions to the scans of the result, for EXPLAIN. */
   def record(result: LogicalPlan): Unit = scans.record(result)
 
   private def rewrite(plan: LogicalPlan, within: Option[FilteredTree]): LogicalPlan = {
@@ -134,7 +137,7 @@ private[join] class KeysOfJoins(
 
   private def filteredTree(top: Join) = new FilteredTree(new JoinTree(top), scans, benefit, copies, conf, separately)
 
-  /** What is decided about a run beside the query is not about the query's scans. */
+  /** The filtered plan of a separate run, whose decisions do not concern the query's scans. */
   private def separately(plan: LogicalPlan): LogicalPlan = new KeysOfJoins(plan, conf, indexOf).filtered
 
   private def rewriteJoin(join: Join, tree: FilteredTree): LogicalPlan = join.joinType match {
@@ -157,7 +160,7 @@ private[join] class KeysOfJoins(
   }
 }
 
-/** Filters for the relations of one tree of joins, by keys that come from elsewhere in the tree. */
+/** Filters the relations of one tree of joins by keys from elsewhere in the tree. */
 private[join] class FilteredTree(
     val tree: JoinTree,
     scans: Scans,
@@ -172,7 +175,7 @@ private[join] class FilteredTree(
   private lazy val graph = JoinGraph.of(tree)
   private lazy val broadcasts = tree.joins.flatMap(Broadcast.of(_, conf))
 
-  /** The other side of a join, its relations filtered by the keys of the side that is broadcast, as that now is. */
+  /** The other side of a join, with relations filtered by the keys of the broadcast side in its present form. */
   def fromBroadcast(broadcast: Broadcast): LogicalPlan =
     broadcast.equalities.map(_._1).foldLeft(broadcast.other) { (side, key) =>
       targets(side, key) match {
@@ -185,8 +188,8 @@ private[join] class FilteredTree(
     }
 
   /**
-   * A side of a join, the relation that `key` is of filtered by keys of a relation further away; not where a broadcast
-   * of a join between the two will do so.
+   * A side of a join, with the relation of `key` filtered by keys of a relation further away, unless the broadcast of a
+   * join between the two will filter it.
    */
   def fromElsewhere(side: LogicalPlan, key: Expression): LogicalPlan = graph.key(key) match {
     case Some(target) if !scans.refuses(target.expression) && !served.exists(_._1.same(target)) =>
@@ -201,7 +204,7 @@ private[join] class FilteredTree(
     case _ => side
   }
 
-  /** Keys that broadcasts serve on the other sides of their joins, and as what they serve them. */
+  /** The keys that broadcasts restrict on the other sides of their joins, with the sources. */
   private lazy val served: Seq[(Key, KeySource)] = for {
     broadcast <- broadcasts
     if Restricted(broadcast.build) && Repeatable(broadcast.build)
@@ -213,7 +216,8 @@ private[join] class FilteredTree(
   private val lefts = mutable.HashMap.empty[Int, BigInt]
 
   /**
-   * What a relation will read when all broadcasts have filtered it, also those of joins that are yet to be rewritten.
+   * The estimated bytes of a relation after the filters of all broadcasts, including those of joins that are not
+   * rewritten yet.
    */
   private def leftByBroadcasts(relation: Int): BigInt = lefts.getOrElseUpdate(
     relation, {
@@ -227,7 +231,7 @@ private[join] class FilteredTree(
     }
   )
 
-  /** Broadcasts in which nothing will be filtered, so that they may be asked for from anywhere in the tree. */
+  /** The broadcasts without scans to filter, which any part of the tree may use. */
   private def settledSources(key: Key): Seq[KeySource] = for {
     broadcast <- broadcasts
     if !scans.mayBeFiltered(broadcast.build)
@@ -243,13 +247,13 @@ private[join] class FilteredTree(
   private def targets(side: LogicalPlan, key: Expression): Seq[Key] = for {
     source <- graph.key(key).toSeq
     target <- graph.restrictedBy(source, settings.transitive)
-    // Of most keys that is plain from the index, and nobody looks for where to have them from.
+    // The index rules out most keys, before the search for a source.
     if !scans.refuses(target.expression)
     if tree.changeRelation(side, target.expression.references)(Some(_)).isDefined
   } yield target
 
   private def filter(side: LogicalPlan, target: Key, source: KeySource): Option[LogicalPlan] = {
-    // What other filters skip, these keys save nobody; and broadcasts are there for nothing, a run of its own is not.
+    // Keys save only what other filters leave; a broadcast's keys are free, while a separate run has to pay.
     def left = {
       val byNow = tree.relationOf(side, target.expression.references).fold(BigInt(0))(bytes(_))
       if (source.broadcast) byNow else byNow.min(leftByBroadcasts(target.relation))

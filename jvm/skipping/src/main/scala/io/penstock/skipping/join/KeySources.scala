@@ -13,16 +13,16 @@ import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.types._
 
 /**
- * A plan whose rows hold every key that matters.
+ * A plan whose rows hold all keys of a join's side that count.
  *
  * @param keys
- *   of the join this plan is one side of, in the join's order, or only the key asked for
+ *   the keys of the join of which this plan is a side, in the join's order, or only the needed one
  * @param index
- *   which of `keys` is asked for
+ *   the position of the needed key in `keys`
  * @param restricted
- *   likely to hold but a part of all keys
+ *   whether the plan likely yields only a part of all keys
  * @param broadcast
- *   the side of a join that Spark will likely broadcast: its keys are there for nothing
+ *   whether it is the side of a join that Spark will likely broadcast, whose keys are free
  */
 private[join] case class KeySource(
     plan: LogicalPlan,
@@ -34,7 +34,7 @@ private[join] case class KeySource(
 
   def key: Expression = keys(index)
 
-  /** For people. */
+  /** The source in words, for users. */
   def description: String = s"keys of ${KeySource.tables(plan)}${if (broadcast) "" else ", run for it"}"
 
   def estimate(bytes: ExpectedBytes): BenefitModel.Estimate =
@@ -57,22 +57,22 @@ private[join] object KeySource {
   }
 }
 
-/** A join of which Spark will likely broadcast one side, `build`. */
+/** A join whose side `build` Spark will likely broadcast. */
 private[join] case class Broadcast(join: Join, side: BuildSide) {
 
   def build: LogicalPlan = if (side == BuildLeft) join.left else join.right
 
   def other: LogicalPlan = if (side == BuildLeft) join.right else join.left
 
-  /** The keys that the join compares by `=`, of `build` and of the other side. */
+  /** The pairs of keys that the join compares by `=`, of `build` and of the other side. */
   def equalities: Seq[(Expression, Expression)] = {
     val pairs = JoinGraph.equalities(join)
     if (side == BuildLeft) pairs else pairs.map(_.swap)
   }
 
-  /** As a source of one of the keys of `build`. */
+  /** The broadcast as a source of one of the keys of `build`. */
   def source(key: Expression): Option[KeySource] = join match {
-    // All the keys, in Spark's order: the broadcast is found again by them.
+    // Spark finds the broadcast again by all the keys in its own order.
     case ExtractEquiJoinKeys(_, lefts, rights, _, _, _, _, _) =>
       val keys = if (side == BuildLeft) lefts else rights
       val index = keys.indexWhere(_.semanticEquals(key))
@@ -89,7 +89,10 @@ private[join] case class Broadcast(join: Join, side: BuildSide) {
 
 private[join] object Broadcast extends JoinSelectionHelper {
 
-  /** By its hints or its estimated sizes, as Spark itself decides; where both sides would do, the smaller one. */
+  /**
+   * The likely broadcast of a join, by Spark's own rules on hints and estimated sizes; the smaller side where both
+   * qualify.
+   */
   def of(join: Join, conf: SQLConf): Option[Broadcast] = {
     val (hintedLeft, hintedRight) = (hintToBroadcastLeft(join.hint), hintToBroadcastRight(join.hint))
     def bySize(side: LogicalPlan, refused: Boolean) =
@@ -105,14 +108,14 @@ private[join] object Broadcast extends JoinSelectionHelper {
 }
 
 /**
- * Plans of their own for keys, to be run beside the query.
+ * Separate plans for keys, which run beside the query. For one thread.
  *
  * @param skipping
- *   has the files of such a plan skipped by its own joins
+ *   filters such a plan by its own joins
  * @param limit
- *   the most bytes that one may read
+ *   the most bytes that such a plan may read
  * @param transitive
- *   whether a relation is restricted through its neighbours at all
+ *   whether the filters of neighbours may restrict a relation
  */
 private[join] class SeparateRuns(
     graph: JoinGraph,
@@ -127,11 +130,11 @@ private[join] class SeparateRuns(
   private val made = mutable.HashMap.empty[(Int, Int), Option[LogicalPlan]]
 
   /**
-   * The key's relation, where nothing in it filters semi-joined with those of its neighbours that are filtered. None
-   * where nothing near it filters, or where it would read too much.
+   * A plan of the key's relation, which is semi-joined with its filtered neighbours where it has no filter of its own.
+   * None where there is no filter nearby, or where it would read too much.
    *
    * @param target
-   *   the relation the keys are for; it takes no part
+   *   the relation that the keys are for, which takes no part
    */
   def source(key: Key, target: Int): Option[KeySource] =
     made
@@ -155,7 +158,7 @@ private[join] class SeparateRuns(
             Join(sofar, helper, LeftSemi, Some(condition.reduce(And(_, _))), JoinHint.NONE)
           }
       }
-      // What it reads itself is skipped by the same keys: a large table of which little is left is a small one.
+      // The same keys skip files of this plan, too, so that a large table may become a small one.
       Option.when(restricted ne plan)(skipping(restricted)).filter(bytes(_) <= limit)
     }
   }
@@ -163,18 +166,17 @@ private[join] class SeparateRuns(
 
 private object SeparateRuns {
 
-  // Through more than one further table, a guess about what filters is a guess about guesses.
+  // Through more than one further table, an estimate of selectivity is too uncertain.
   private val MostHops = 1
 }
 
 /**
- * Whether a plan yields the same rows when it is run once more.
+ * Decides whether a plan yields the same rows when it runs again. Pure.
  *
- * The keys of a join's side may come from a second run of it: a key the second run misses would lose rows of the join.
- * Catalyst's `deterministic` is not enough: a LIMIT may take other rows, a window function break ties otherwise,
- * `first` and `collect_list` see rows in another order, and the code of typed operations may do anything. So operators
- * and aggregate functions are named here that do not look at the order of rows; whatever is not named is not
- * repeatable.
+ * The keys of a join's side may come from a second run of it: a key that the second run lacks would lose rows of the
+ * join. Catalyst's `deterministic` is not enough: a LIMIT may take other rows, a window function break ties otherwise,
+ * `first` and `collect_list` see rows in another order, and the code of typed operations may do anything. So this names
+ * the operators and aggregate functions that do not depend on the order of rows; all others are not repeatable.
  */
 private[join] object Repeatable {
 
@@ -189,33 +191,33 @@ private[join] object Repeatable {
     case _ => false
   }
 
-  /** Whether equal values are the same value throughout, and no aggregate in it depends on the order of rows. */
+  /** Whether equal values are identical throughout the expression, and no aggregate depends on the order of rows. */
   private def isExact(expression: Expression): Boolean = !expression.exists {
     case AggregateExpression(function, _, _, _, _) => !ignoresOrder(function)
     case part => !isExact(part.dataType)
   }
 
   private def ignoresOrder(function: AggregateFunction): Boolean = function match {
-    // Spark's own filter of rows that find no partner later on: the bits of all values.
+    // The Bloom filter of Spark's runtime filters depends on the values alone.
     case _: Count | _: Min | _: Max | _: BloomFilterAggregate => true
-    // try_sum and try_avg give null where they overflow, which may be on the way in one order and not in another.
+    // try_sum and try_avg yield null on overflow, which an intermediate sum may have in one order only.
     case sum: Sum => sum.prettyName == "sum" && cannotOverflow(sum.child.dataType)
     case average: Average => average.prettyName == "avg" && cannotOverflow(average.child.dataType)
     case _ => false
   }
 
   private def cannotOverflow(summed: DataType): Boolean = summed match {
-    // Of whole numbers it wraps around, which every order does alike, or fails.
+    // A sum of whole numbers wraps around, the same in every order, or fails.
     case ByteType | ShortType | IntegerType | LongType => true
     case decimal: DecimalType => decimal.precision + DigitsOfSum <= DecimalType.MAX_PRECISION
     case _ => false
   }
 
-  /** Spark's sums of decimals have as many digits more. */
+  /** The additional digits of Spark's sums of decimals. */
   private val DigitsOfSum = 10
 
   /**
-   * Neither approximate, nor with values that are equal and look different: zeros of two signs, texts of a collation.
+   * Whether values of the type are exact, and equal ones identical: false for signed zeros and collated strings.
    */
   private def isExact(dataType: DataType): Boolean = dataType match {
     case ByteType | ShortType | IntegerType | LongType | BooleanType => true
@@ -228,7 +230,8 @@ private[join] object Repeatable {
 }
 
 /**
- * Whether a plan likely yields but a part of the keys of its tables: something in it filters. A guess, for its worth.
+ * Guesses whether a plan yields only a part of the keys of its tables, since something in it filters. Only performance
+ * depends on it.
  */
 private[join] object Restricted extends PredicateHelper {
 

@@ -5,15 +5,15 @@ import java.util.BitSet
 import io.penstock.skipping.model.{RangeSet, Value}
 
 /**
- * How a table's rows are shared out among its objects: a directory for each value of the `partitionBy` columns; within
- * it the rows are cut by each column of `ranges` in turn, and each combination of ranges is an object.
+ * The layout of a table's rows in objects: a directory for each value of the `partitionBy` columns; within it, each
+ * column of `ranges` in turn cuts the rows, and each combination of ranges is an object.
  */
 case class Layout(partitionBy: Seq[String], ranges: Seq[RangeLevel]) {
 
-  /** Rows are sorted by these within an object. */
+  /** The columns by which rows are sorted within an object. */
   def columns: Seq[String] = partitionBy ++ ranges.map(_.column)
 
-  /** As in `REWRITE TABLE`. */
+  /** The clauses of `REWRITE TABLE`. */
   def sql: String = {
     val partitions =
       Option.when(partitionBy.nonEmpty)(partitionBy.map(Layout.quoted).mkString("PARTITIONED BY (", ", ", ")"))
@@ -23,8 +23,10 @@ case class Layout(partitionBy: Seq[String], ranges: Seq[RangeLevel]) {
 }
 
 /**
+ * A level of ranges in a layout.
+ *
  * @param count
- *   into how many ranges; none where it follows from the size of the table and of its objects
+ *   the number of ranges; None where it follows from the sizes of the table and of its objects
  */
 case class RangeLevel(column: String, count: Option[Int] = None) {
   def sql: String = Layout.quoted(column) + count.fold("")(n => s" INTO $n")
@@ -33,8 +35,8 @@ case class RangeLevel(column: String, count: Option[Int] = None) {
 object Layout {
 
   /**
-   * Partitions whose objects would be smaller than this part of the size asked for are not worth a listing entry, a
-   * footer read and a task each.
+   * The least part of the wanted object size, 0 to 1: partitions of smaller objects are not worth a listing entry, a
+   * footer and a task each.
    */
   val SmallestPart = 0.4
 
@@ -42,17 +44,20 @@ object Layout {
 }
 
 /**
- * Which object each row of a table belongs to. Pure.
+ * The mapping of a table's rows to objects. Pure and immutable.
  *
  * @param partitions
- *   the partitions that were known beforehand, by the values of their columns as Catalyst holds them; without partition
- *   columns, one of no values
+ *   the partitions of the sample, by the values of their columns as Catalyst holds them; without partition columns, one
+ *   of no values
  * @param objects
- *   how many there are in all
+ *   the number of all objects
  */
 case class Placement private (partitions: Map[Seq[Any], Placement.Cells], objects: Int) {
 
-  /** From 0 on. Rows of a partition that was not known go together, with another's: in a file of their own still. */
+  /**
+   * The number of a row's object, from 0 on. Rows of a partition outside of the sample share the number of another's
+   * object, though not its file.
+   */
   def of(partition: Seq[Any], values: Seq[Option[Value]]): Int = partitions.get(partition) match {
     case Some(cells) => cells.of(values)
     case None => Math.floorMod(partition.hashCode, objects)
@@ -61,10 +66,10 @@ case class Placement private (partitions: Map[Seq[Any], Placement.Cells], object
 
 object Placement {
 
-  /** A row of a sample: the values of the partition columns, and those that ranges are cut by. */
+  /** A row of a sample: the values of the partition columns and of the range columns. */
   case class SampledRow(partition: Seq[Any], values: Seq[Option[Value]])
 
-  /** The objects of one partition, from `first` on: one for each combination of its ranges. */
+  /** The objects of one partition, numbered from `first` on, one for each combination of its ranges. */
   case class Cells(first: Int, ranges: Seq[CutPoints]) {
 
     def count: Int = ranges.map(_.count).product
@@ -75,10 +80,10 @@ object Placement {
   }
 
   /**
-   * Objects of about `objectBytes` each, whatever a partition's size.
+   * The placement in objects of about `objectBytes` each, whatever a partition's size.
    *
    * @param bytes
-   *   of the whole table
+   *   the size of the whole table
    */
   def of(layout: Layout, sample: Seq[SampledRow], bytes: Long, objectBytes: Long): Placement = {
     val columns = samples(layout, sample)
@@ -97,13 +102,16 @@ object Placement {
     new Placement(partitions, math.max(next, 1))
   }
 
-  /** With fewer, chance decides where a partition would be cut: the whole table's cuts are better than its own. */
+  /**
+   * The fewest sampled rows for an object with cuts of its partition's own; with fewer, the whole table's cuts are
+   * better.
+   */
   private val RowsPerObject = 20
 
   private def samples(layout: Layout, rows: Seq[SampledRow]): Seq[ColumnSample] =
     layout.ranges.indices.map(i => ColumnSample.of(rows.map(_.values(i))))
 
-  /** Levels without a count of their own share what is left of the objects evenly. */
+  /** The number of ranges of each level: levels without a given count share the remaining objects evenly. */
   private[layout] def rangeCounts(objects: Double, asked: Seq[Option[Int]]): Seq[Int] = {
     val free = asked.count(_.isEmpty)
     val each = math.max(1, math.round(math.pow(objects / asked.flatten.product, 1.0 / math.max(free, 1))).toInt)
@@ -112,8 +120,8 @@ object Placement {
 }
 
 /**
- * A column's values cut into ranges: range `i` holds the values from `cuts(i - 1)` on and below `cuts(i)`. Null is in
- * the first.
+ * The cuts of a column's values into ranges: range `i` holds the values from `cuts(i - 1)` on and below `cuts(i)`. Null
+ * is in the first. Immutable.
  *
  * @param cuts
  *   in ascending order; where two are equal, the range between them is empty
@@ -125,7 +133,7 @@ class CutPoints(val cuts: IndexedSeq[Value]) extends Serializable {
   /** The range of a value. */
   def of(value: Value): Int = CutPoints.firstPlace(cuts.size)(i => Value.ordering.gt(cuts(i), value))
 
-  /** The ranges in which one of the keys may be. */
+  /** The ranges that may hold one of the keys. */
   def touched(keys: RangeSet): BitSet = {
     val found = new BitSet(count)
     keys match {
@@ -139,7 +147,7 @@ class CutPoints(val cuts: IndexedSeq[Value]) extends Serializable {
     found
   }
 
-  /** The range of the values just below this one. */
+  /** The range of the greatest values below this one. */
   private def below(high: Array[Byte]): Int =
     CutPoints.firstPlace(cuts.size)(i => Value.ordering.gteq(cuts(i), Value.Bytes(high)))
 }
@@ -147,7 +155,8 @@ class CutPoints(val cuts: IndexedSeq[Value]) extends Serializable {
 object CutPoints {
 
   /**
-   * The first place from 0 on for which it holds, `size` where there is none. It holds for all places after the first.
+   * The first position from 0 on for which `holds` is true, `size` where there is none; it must be true for all later
+   * ones.
    */
   private[layout] def firstPlace(size: Int)(holds: Int => Boolean): Int = {
     var low = 0
@@ -161,24 +170,24 @@ object CutPoints {
 }
 
 /**
- * What a uniform sample of a table's rows holds in one column.
+ * One column of a uniform sample of a table's rows. Immutable.
  *
  * @param values
- *   those that are not null, in ascending order
+ *   the values that are not null, in ascending order
  */
 case class ColumnSample(values: IndexedSeq[Value], nulls: Int) {
 
   def size: Int = values.size + nulls
 
-  /** So many ranges that hold about as many rows each. */
+  /** Cut the values into this number of ranges with about the same number of rows. */
   def ranges(count: Int): CutPoints =
     if (values.isEmpty) new CutPoints(IndexedSeq.empty)
     else new CutPoints((1 until count).map(i => values((i.toLong * values.size / count).toInt)))
 
-  /** A range for each value. */
+  /** Cut the values into a range for each. */
   def singles: CutPoints = new CutPoints(values.distinctBy(ColumnSample.identity).drop(1))
 
-  /** The share of the table's rows, 0 to 1, in the ranges in which one of the keys may be. */
+  /** The share of the table's rows, 0 to 1, in the ranges that may hold one of the keys. */
   def share(ranges: CutPoints, keys: RangeSet): Double =
     if (size == 0) 1
     else {
@@ -188,9 +197,9 @@ case class ColumnSample(values: IndexedSeq[Value], nulls: Int) {
     }
 
   /**
-   * How many distinct values a table of so many rows has, null not among them: a value that the sample holds once
-   * stands for `sqrt(rows / sample)` of them, all others for themselves (the estimator GEE of Charikar and others,
-   * "Towards estimation error guarantees for distinct values", PODS 2000).
+   * The estimated number of distinct values, without null, in a table of this number of rows: a value that occurs once
+   * in the sample stands for `sqrt(rows / sample)` values, each other one for itself (the estimator GEE of Charikar and
+   * others, "Towards estimation error guarantees for distinct values", PODS 2000).
    */
   def distinct(rows: Long): Double = {
     val counts = values.groupMapReduce(ColumnSample.identity)(_ => 1)(_ + _).values
@@ -198,7 +207,7 @@ case class ColumnSample(values: IndexedSeq[Value], nulls: Int) {
     math.sqrt(math.max(rows, size).toDouble / math.max(size, 1)) * once + (counts.size - once)
   }
 
-  /** The places of the sample's values that are in runs of touched ranges. */
+  /** The positions of the sample's values in runs of touched ranges. */
   private def bounds(touched: BitSet, ranges: CutPoints): Seq[(Int, Int)] =
     Iterator
       .iterate(touched.nextSetBit(0))(last => touched.nextSetBit(touched.nextClearBit(last)))
@@ -217,7 +226,7 @@ object ColumnSample {
   def of(values: Seq[Option[Value]]): ColumnSample =
     ColumnSample(values.flatten.sorted.toIndexedSeq, values.count(_.isEmpty))
 
-  /** Equal for equal values, which arrays are not. */
+  /** A key that is equal for equal values, as arrays are not. */
   private def identity(value: Value): Any = value match {
     case Value.Integral(number) => number
     case Value.Bytes(bytes) => java.nio.ByteBuffer.wrap(bytes)

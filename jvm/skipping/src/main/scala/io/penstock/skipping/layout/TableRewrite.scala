@@ -21,15 +21,15 @@ import io.penstock.skipping.index.TableListing
 import io.penstock.skipping.layout.Placement.SampledRow
 import io.penstock.skipping.model.{SkippingSettings, Value}
 
-/** What a table came to; `table` is the one that has the new layout. */
+/** The result of a rewrite; `table` is the one with the new layout. */
 case class Rewritten(table: Seq[String], filesBefore: Int, bytesBefore: Long, files: Int, bytes: Long, rows: Long)
 
 /**
- * Writes a table's rows again in another layout, registers them, collects their statistics and indexes them.
+ * Rewrites a table in another layout, registers it, collects its statistics and indexes it.
  *
- * Nothing else may write to the table meanwhile. What another job of Penstock's commits makes the rewriting fail, and
- * so does whatever else is seen; what a program adds in place that commits otherwise would be lost. A rewriting that
- * fails has changed nothing, but as [[RewriteTarget.Renamed]] says.
+ * Nothing else may write to the table meanwhile. The rewrite fails where it sees another change, such as a commit of
+ * another job of Penstock's; files that a program adds in place without such commits would be lost. A failed rewrite
+ * has changed nothing, except for the last step of [[RewriteTarget.Renamed]].
  */
 class TableRewrite(spark: SparkSession, source: SourceTable, layout: Layout) {
 
@@ -39,7 +39,10 @@ class TableRewrite(spark: SparkSession, source: SourceTable, layout: Layout) {
   private val catalog = spark.sessionState.catalog
   private val settings = new SkippingSettings(spark.sessionState.conf)
 
-  /** Throws an `IllegalArgumentException` where the layout cannot be had, before anything is written. */
+  /**
+   * Rewrite the table, into a new one if `into` names it. Throws an `IllegalArgumentException`, before it writes, where
+   * the layout is impossible.
+   */
   def run(into: Option[Seq[String]]): Rewritten = {
     requireColumns()
     requireOwnPartitions()
@@ -80,15 +83,15 @@ class TableRewrite(spark: SparkSession, source: SourceTable, layout: Layout) {
   }
 
   /**
-   * The new table is complete before the name moves to it, which takes the catalog two steps: one who asks for the
-   * table between them finds none.
+   * Write a new table and, when it is complete, move the name to it. That takes two steps in the catalog; a query
+   * between them does not find the table.
    */
   private def renamed(): Seq[String] = {
     val entry = source.entry.get
     val before = source.state
     val id = UUID.randomUUID.toString.take(8)
     val interim = entry.identifier.copy(table = s"${entry.identifier.table}__rewritten_$id")
-    // A table whose files are its own would move, file by file, when it is renamed.
+    // The renaming of a managed table would move it file by file.
     val location = source.root.suffix(s"-$id")
     make(interim, CatalogTableType.EXTERNAL, location)
     try {
@@ -101,12 +104,12 @@ class TableRewrite(spark: SparkSession, source: SourceTable, layout: Layout) {
     try spark.sql(renaming)
     catch {
       case NonFatal(e) =>
-        throw new IllegalStateException(s"${source.sqlName} is whole, but it has another name now: $renaming", e)
+        throw new IllegalStateException(s"${source.sqlName} is complete, but it has another name now: $renaming", e)
     }
     source.name
   }
 
-  /** Leaves nothing behind where it fails. */
+  /** Write and register the table; a failure removes both. */
   private def make(identifier: TableIdentifier, kind: CatalogTableType, location: Path): Unit = {
     val fs = location.getFileSystem(conf)
     if (fs.exists(location) && fs.listStatus(location).nonEmpty) throw refused(s"there are files at $location already")
@@ -124,7 +127,7 @@ class TableRewrite(spark: SparkSession, source: SourceTable, layout: Layout) {
     location.getFileSystem(conf).delete(location, true)
   }
 
-  /** The table's own description, but for what its layout changes. */
+  /** The table's own description with the changes of its layout. */
   private def described(identifier: TableIdentifier, kind: CatalogTableType, location: Path): CatalogTable = {
     val (partitions, data) = source.entry
       .fold(source.frame.schema)(_.schema)
@@ -168,7 +171,7 @@ class TableRewrite(spark: SparkSession, source: SourceTable, layout: Layout) {
     ObjectOf(layout.columns.map(name => attributes.find(_.name == name).get), layout.partitionBy.size, placement)
   }
 
-  /** What the optimizer and the index knew of the old files. */
+  /** Collect the optimizer's statistics, for the same columns as before, and build the index. */
   private def complete(name: Seq[String]): Unit = {
     for (statistics <- source.entry.flatMap(_.stats)) {
       val columns = statistics.colStats.keys.toSeq.sorted.map(Layout.quoted)
@@ -187,7 +190,7 @@ class TableRewrite(spark: SparkSession, source: SourceTable, layout: Layout) {
     for (field <- layout.partitionBy.diff(source.partitionColumns).map(source.column)) {
       if (!source.canPartition(field))
         throw refused(s"names of directories cannot hold the values of ${field.name}, a ${field.dataType.sql}")
-      // Spark reads the directory of an empty text as null.
+      // Spark reads the directory of an empty string as null.
       if (
         field.dataType == StringType && source.frame.where(col(Layout.quoted(field.name)) === "").limit(1).count() > 0
       )
@@ -195,7 +198,7 @@ class TableRewrite(spark: SparkSession, source: SourceTable, layout: Layout) {
     }
   }
 
-  /** Partitions elsewhere would be read with the others, and stay where they are beside their own copy. */
+  /** Refuse partitions outside of the table's directory, which would stay beside their own copy. */
   private def requireOwnPartitions(): Unit =
     for (entry <- source.entry if entry.partitionColumnNames.nonEmpty) {
       val below = source.root.toUri.getPath + "/"
@@ -215,14 +218,14 @@ object TableRewrite {
 
   private val EmptyStorage = org.apache.spark.sql.catalyst.catalog.CatalogStorageFormat.empty
 
-  /** The layout with columns called as the table calls them. */
+  /** The layout with the table's names of columns. */
   def named(layout: Layout, table: SourceTable): Layout = Layout(
     layout.partitionBy.map(table.column(_).name),
     layout.ranges.map(level => level.copy(column = table.column(level.column).name))
   )
 }
 
-/** Where a table's rows are written again, and how that comes in place of what was there. */
+/** The target of a rewrite, and the way in which it replaces the table. */
 sealed trait RewriteTarget
 
 object RewriteTarget {
@@ -237,12 +240,12 @@ object RewriteTarget {
   case object Renamed extends RewriteTarget
 
   /**
-   * Pure. Left: why it cannot be done, and what can.
+   * Choose the target, a pure function. Left: the reason why there is none, and the remedy.
    *
    * @param cataloged
    *   whether the table is in the catalog
    * @param partitionedAlike
-   *   whether the partition columns stay what they are: the catalog cannot change those of a table
+   *   whether the partition columns stay the same, since the catalog cannot change those of a table
    * @param replacesAtOnce
    *   whether a job that replaces the files it reads leaves them in place until it has succeeded
    */
@@ -264,13 +267,13 @@ object RewriteTarget {
 }
 
 /**
- * A number whose hash sends a row to the task that writes the object it belongs to, and no other object.
+ * An expression for the number by whose hash Spark sends a row to the task that writes the row's object and no other.
  *
- * Only Spark 4.1 and later let a query name the task itself (`repartitionById`); a range partitioning would read the
+ * Only since Spark 4.1 can a query choose the task itself (`repartitionById`), and a range partitioning would read the
  * table twice, the first time for a sample.
  *
  * @param children
- *   the partition columns, then those that ranges are cut by
+ *   the partition columns, then the range columns
  */
 case class ObjectOf(children: Seq[Expression], partitionColumns: Int, placement: Placement, numbers: IndexedSeq[Int])
     extends Expression
@@ -296,7 +299,7 @@ object ObjectOf {
   def apply(children: Seq[Expression], partitionColumns: Int, placement: Placement): ObjectOf =
     ObjectOf(children, partitionColumns, placement, hashedTo(placement.objects))
 
-  /** For each of so many tasks a number that Spark's hash partitioning sends there. */
+  /** For each task a number that Spark's hash partitioning sends there. */
   private[layout] def hashedTo(tasks: Int): IndexedSeq[Int] = {
     val numbers = Array.fill(tasks)(-1)
     var missing = tasks
@@ -312,7 +315,7 @@ object ObjectOf {
     numbers.toIndexedSeq
   }
 
-  /** Catalyst's values of the partition columns, and of those that ranges are cut by in their domains. */
+  /** Split a row into Catalyst's values of the partition columns, and those of the range columns in their domains. */
   def split(row: Seq[Any], partitionColumns: Int): (Seq[Any], Seq[Option[Value]]) = {
     val (partition, ranged) = row.splitAt(partitionColumns)
     (partition, ranged.map(Option(_).map(value)))

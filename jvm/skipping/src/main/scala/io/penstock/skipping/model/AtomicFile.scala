@@ -7,20 +7,26 @@ import scala.util.Try
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs._
 
-/** Small files that are replaced while others read them. */
+/**
+ * Replacement of small files that others are reading. Thread-safe; several processes may replace one file, and the last
+ * one stands.
+ */
 private[skipping] object AtomicFile {
 
-  /** Readers see what was there before, or all of this. Throws an `IOException`; nothing has changed then. */
+  /**
+   * Replace the file: a reader sees the former content or the new one, whole. Throws an `IOException`, and has then
+   * changed nothing.
+   */
   def replace(file: Path, content: Array[Byte], conf: Configuration): Unit = {
     val fs = file.getFileSystem(conf)
     def write(to: Path): Unit = {
       val out = fs.create(to, true)
       try out.write(content)
       catch { case failure: Throwable => discard(out); throw failure }
-      // Of an object store this is what publishes the object; where it fails, there is none.
+      // On an object store close() publishes the object; where it fails, there is none.
       out.close()
     }
-    // Object stores show an object only when it is whole, and rename by copying; file systems are the other way round.
+    // Object stores show an object only when it is whole, and rename by copying; file systems do the opposite.
     if (fs.hasPathCapability(file, CommonPathCapabilities.ABORTABLE_STREAM)) write(file)
     else {
       val temporary = new Path(file.getParent, s".${file.getName}.${UUID.randomUUID}")
@@ -31,11 +37,13 @@ private[skipping] object AtomicFile {
     }
   }
 
-  /** Closing would publish what was written so far. */
+  /** Drop the stream without closing it, which would publish the part that was written. */
   private def discard(out: FSDataOutputStream): Unit =
     if (out.hasCapability(CommonPathCapabilities.ABORTABLE_STREAM)) out.abort(): Unit else Try(out.close()): Unit
 
-  /** Of local files Hadoop deletes the old one first and renames then: another writer's may have come in between. */
+  /**
+   * Rename over the file. For local files Hadoop first deletes the old one, so another writer's may appear in between.
+   */
   private def overwrite(files: FileContext, from: Path, to: Path): Unit =
     Iterator.range(1, Attempts + 1).find { attempt =>
       try {

@@ -8,17 +8,17 @@ import org.apache.spark.sql.types.StringType
 import org.apache.spark.unsafe.types.UTF8String
 
 /**
- * What is asked of a file: may it hold a row for which this is true? Null is not true, as in a WHERE clause.
+ * A condition on the rows of a file: the index answers whether the file may hold a row that meets it. Null does not, as
+ * in a WHERE clause. Immutable.
  *
- * Comparisons, BETWEEN, IN, prefixes and their opposites all are [[FileFilter.Among]]: intervals of values. There is no
- * negation: it is carried down to the leaves when a filter is made, since "may not hold" is not the opposite of "may
- * hold".
+ * Comparisons, BETWEEN, IN, prefixes and their opposites all are [[FileFilter.Among]]: intervals of values. Negation is
+ * carried down to the leaves when a filter is built, since "may not hold" is not the opposite of "may hold".
  */
 sealed trait FileFilter
 
 object FileFilter {
 
-  /** Nothing can be said: every file may match. */
+  /** The condition is unknown: every file may match. */
   case object Anything extends FileFilter
 
   /** No row matches, whatever it holds. */
@@ -31,10 +31,10 @@ object FileFilter {
 
   final case class IsNotNull(column: String) extends FileFilter
 
-  /** To be made by [[and]]. */
+  /** Built by [[and]]. */
   final case class And(parts: Seq[FileFilter]) extends FileFilter
 
-  /** To be made by [[or]]. */
+  /** Built by [[or]]. */
   final case class Or(parts: Seq[FileFilter]) extends FileFilter
 
   def among(column: String, keys: RangeSet): FileFilter =
@@ -43,8 +43,8 @@ object FileFilter {
     else Among(column, keys)
 
   /**
-   * The keys asked of one column are intersected. That says more than asking for each of them: a file that holds 1 and
-   * 9 may hold something above 3 and something below 7, but nothing between them.
+   * The conjunction, which intersects the sets of one column. That excludes more than testing each of them: a file that
+   * holds 1 and 9 may hold a value above 3 and a value below 7, but none between them.
    */
   def and(parts: Seq[FileFilter]): FileFilter = {
     val flat = parts.flatMap {
@@ -72,7 +72,7 @@ object FileFilter {
     else Or(merged)
   }
 
-  /** One part for each column's keys, last, since these cost the most to ask. */
+  /** Merge the sets of each column and put them last, since the index takes the longest for these. */
   private def merge(parts: Seq[FileFilter])(combine: (RangeSet, RangeSet) => RangeSet): Seq[FileFilter] = {
     val keys = parts.collect { case Among(column, keys) => column -> keys }.groupMapReduce(_._1)(_._2)(combine)
     val others = parts.filter { case _: Among => false; case _ => true }
@@ -81,8 +81,8 @@ object FileFilter {
 }
 
 /**
- * Which files may hold a row for which a condition is true, and which one for which it is false. SQL's logic has a
- * third value: where the condition is null it is neither, so that one cannot be told from the other.
+ * The files that may hold a row for which a condition is true, and those that may hold one for which it is false. In
+ * SQL's three-valued logic neither follows from the other, since the condition may be null.
  */
 private[model] final case class ThreeValuedFilter(whereTrue: FileFilter, whereFalse: FileFilter) {
 
@@ -104,24 +104,25 @@ private[model] object ThreeValuedFilter {
 
   def isNull(column: String): ThreeValuedFilter = ThreeValuedFilter(IsNull(column), IsNotNull(column))
 
-  /** Null where the column is. */
+  /** A test that is null where the column is. */
   def among(column: String, keys: RangeSet): ThreeValuedFilter =
     ThreeValuedFilter(FileFilter.among(column, keys), FileFilter.among(column, keys.complement))
 }
 
 /**
- * Catalyst's filters on the columns of a file scan as [[FileFilter]]s. What is not understood may be anything.
+ * Translates Catalyst's filters on the columns of a file scan to [[FileFilter]]s. An expression that it does not know
+ * becomes [[FileFilter.Anything]]. Stateless and thread-safe; never throws.
  *
  * @param columns
- *   those that are indexed
+ *   the indexed columns
  * @param caseSensitive
- *   as the query's names were resolved (`spark.sql.caseSensitive`)
+ *   the query's `spark.sql.caseSensitive`
  */
 class FilterTranslator(columns: Seq[IndexedColumn], caseSensitive: Boolean) {
 
   import FilterTranslator._
 
-  /** Of filters that must all be true. Scalar subqueries say something once they have been run. */
+  /** Translate the conjunction of these filters. Scalar subqueries count once they have run. */
   def translate(filters: Seq[Expression]): FileFilter = FileFilter.and(filters.map(truth(_).whereTrue))
 
   private def truth(filter: Expression): ThreeValuedFilter = filter match {
@@ -180,7 +181,7 @@ class FilterTranslator(columns: Seq[IndexedColumn], caseSensitive: Boolean) {
     }
     val others = nulls.take(1).map(_ => ThreeValuedFilter.Null) ++
       Option.when(nulls.length + constants.length < values.length)(ThreeValuedFilter.Unknown)
-    // What an empty list says of a null is a matter of a setting.
+    // A setting decides what an empty list means for a null.
     (tests ++ others).reduceOption(_ or _).getOrElse(ThreeValuedFilter(FileFilter.Nothing, FileFilter.Anything))
   }
 
@@ -197,8 +198,8 @@ class FilterTranslator(columns: Seq[IndexedColumn], caseSensitive: Boolean) {
   }
 
   /**
-   * A column of the scan that is indexed, as it is or cast once or more without loss: what equals it equals the value
-   * in the file.
+   * An indexed column of the scan, possibly cast without loss: a value equals the cast column where it equals the
+   * column.
    */
   private object Indexed {
     def unapply(expression: Expression): Option[IndexedColumn] = expression match {
@@ -212,7 +213,7 @@ class FilterTranslator(columns: Seq[IndexedColumn], caseSensitive: Boolean) {
 
   private def named(name: String): Option[IndexedColumn] = {
     val same = columns.filter(column => if (caseSensitive) column.name == name else column.name.equalsIgnoreCase(name))
-    // One that is spelt exactly so is no better than the others where case does not count: which of them is read?
+    // Where case does not count, an exact match is no better than the others: Spark may read any of them.
     Option.when(same.length == 1)(same.head)
   }
 }
@@ -222,7 +223,7 @@ object FilterTranslator {
   private object Constant {
     def unapply(expression: Expression): Option[Literal] = expression match {
       case literal: Literal => Some(literal)
-      // Throws where it has not been run yet.
+      // `toLiteral` throws where the subquery has not run yet.
       case subquery: ScalarSubquery => Try(subquery.toLiteral).toOption
       case _ => None
     }

@@ -12,18 +12,20 @@ import java.util.concurrent.{
 
 import scala.collection.mutable
 
-/** Does short pieces of work that mostly wait for the network, several at a time. */
+/** The module's bounded parallel map, for short tasks that mostly wait for the network. */
 private[skipping] object ParallelMap {
 
   private val IdleSeconds = 5L
 
   /**
-   * The results in order, never more than `threads` of them ahead of whoever takes them. The first failure is thrown.
+   * Apply `work` to the items in threads of its own and return the results in order. At most `threads` tasks are ahead
+   * of the consumer. The iterator belongs to one thread; it throws the first failure of `work`, and its interruption
+   * stops the tasks.
    */
   def map[A, B](items: Iterator[A], threads: Int)(work: A => B): Iterator[B] = {
     val pool =
       new ThreadPoolExecutor(threads, threads, IdleSeconds, TimeUnit.SECONDS, new LinkedBlockingQueue[Runnable], daemon)
-    // Whoever takes the results may stop half-way, as a killed task does.
+    // The consumer may stop half-way, as a killed task does; idle threads then end by themselves.
     pool.allowCoreThreadTimeOut(true)
     val running = mutable.Queue.empty[Future[B]]
     def fill(): Unit =

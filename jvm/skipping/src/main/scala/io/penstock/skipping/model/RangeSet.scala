@@ -6,27 +6,27 @@ import java.util.Arrays
 import scala.collection.mutable
 
 /**
- * A set of a column's values, as intervals in ascending order that neither overlap nor touch. The two domains are
- * closed under complement, so that no operation here rounds: whatever is left out is known not to be in the set.
+ * A set of a column's values, as intervals in ascending order that neither overlap nor touch. Immutable. The two
+ * domains are closed under complement, so that no operation rounds, except for [[compressed]], which only adds values.
  */
 sealed trait RangeSet {
 
   def domain: Domain
 
-  /** How many intervals. */
+  /** The number of intervals. */
   def size: Int
 
   def isEmpty: Boolean = size == 0
 
-  /** Whether every value of the domain is in it. */
+  /** Whether the set holds every value of the domain. */
   def isEverything: Boolean
 
   def complement: RangeSet
 
-  /** Both are of one domain. */
+  /** Throws an `IllegalArgumentException` where the sets are of two domains. */
   def intersect(other: RangeSet): RangeSet
 
-  /** Both are of one domain. */
+  /** Throws an `IllegalArgumentException` where the sets are of two domains. */
   def union(other: RangeSet): RangeSet = complement.intersect(other.complement).complement
 
   /** A set of at most `limit` (at least 1) intervals that holds this one: the narrowest gaps are filled. */
@@ -35,7 +35,7 @@ sealed trait RangeSet {
 
 object RangeSet {
 
-  /** Closed intervals: `lows(i) <= highs(i)` and `highs(i) + 1 < lows(i + 1)`. The arrays are not to be changed. */
+  /** Closed intervals: `lows(i) <= highs(i)` and `highs(i) + 1 < lows(i + 1)`. The arrays are read-only. */
   final class Integral private (val lows: Array[Long], val highs: Array[Long]) extends RangeSet {
 
     override def domain: Domain = Domain.Integral
@@ -81,11 +81,11 @@ object RangeSet {
   object Integral {
     val Nothing = new Integral(Array.emptyLongArray, Array.emptyLongArray)
 
-    /** Of the numbers from `low` to `high`, both included; empty where `low > high`. */
+    /** The numbers from `low` to `high`, both included; empty where `low > high`. */
     def interval(low: Long, high: Long): Integral =
       if (low > high) Nothing else new Integral(Array(low), Array(high))
 
-    /** Of these numbers in any order, which may repeat. */
+    /** These numbers, in any order; they may repeat. */
     def points(values: Array[Long]): Integral = {
       val sorted = values.clone()
       Arrays.sort(sorted)
@@ -94,7 +94,7 @@ object RangeSet {
       runs.result()
     }
 
-    /** Takes intervals in ascending order that do not overlap. */
+    /** A builder from intervals in ascending order that do not overlap. */
     private final class Builder {
       private val lows = new mutable.ArrayBuilder.ofLong
       private val highs = new mutable.ArrayBuilder.ofLong
@@ -124,9 +124,9 @@ object RangeSet {
   }
 
   /**
-   * Intervals in unsigned lexicographic order that hold their low end and not their high end; the last of `highs` is
-   * null where there is no upper bound. The value after `s` is `s` followed by a zero byte: a single value is the
-   * interval between these two.
+   * Half-open intervals in unsigned lexicographic order, which hold their low end only; the last of `highs` is null
+   * where there is no upper bound. The value after `s` is `s` followed by a zero byte: a single value is the interval
+   * between these two.
    */
   final class Bytes private (val lows: Array[Array[Byte]], val highs: Array[Array[Byte]]) extends RangeSet {
 
@@ -136,7 +136,7 @@ object RangeSet {
 
     override def isEverything: Boolean = size == 1 && lows(0).isEmpty && highs(0) == null
 
-    /** Whether the interval holds its low end only. */
+    /** Whether the interval holds one value. */
     def isPoint(i: Int): Boolean = {
       val high = highs(i)
       high != null && high.length == lows(i).length + 1 && high.last == 0 &&
@@ -144,7 +144,7 @@ object RangeSet {
     }
 
     override def complement: Bytes = {
-      // The first gap is none where the first interval starts at the least value; after an unbounded one there is none.
+      // A first interval from the least value on leaves no gap before it, and an unbounded one none after it.
       val ends = lows :+ null
       val gaps = (Bytes.Least +: highs.filter(_ != null)).zip(ends).filter { case (_, high) =>
         high == null || high.nonEmpty
@@ -188,13 +188,13 @@ object RangeSet {
 
     def greaterThan(low: Array[Byte]): Bytes = interval(successor(low), null)
 
-    /** From `low`, included, to `high`, not included; null: no upper bound. Empty where `low >= high`. */
+    /** The values from `low`, included, to `high`, excluded (null: unbounded). Empty where `low >= high`. */
     def interval(low: Array[Byte], high: Array[Byte]): Bytes =
       if (high != null && Arrays.compareUnsigned(low, high) >= 0) Nothing else new Bytes(Array(low), Array(high))
 
-    /** Of all values that start like this. */
+    /** All values with this prefix. */
     def prefix(start: Array[Byte]): Bytes = {
-      // The first value after all of these: the last byte that can be raised is, and what follows it is cut off.
+      // The first value after all of these: raise the last byte that can be raised, and drop the bytes after it.
       val raised = start.lastIndexWhere(_ != -1)
       if (raised < 0) atLeast(start)
       else {
@@ -204,7 +204,7 @@ object RangeSet {
       }
     }
 
-    /** Of these values in any order, which may repeat. */
+    /** These values, in any order; they may repeat. */
     def points(values: Array[Array[Byte]]): Bytes = {
       val sorted = values.clone()
       Arrays.sort(sorted, (a: Array[Byte], b: Array[Byte]) => Arrays.compareUnsigned(a, b))
@@ -236,14 +236,14 @@ object RangeSet {
       if (different < 0) a.length else different
     }
 
-    /** The eight bytes from an offset on, as an unsigned number: how far two values are apart, roughly. */
+    /** The eight bytes from an offset on, as an unsigned number, for the approximate distance of two values. */
     private def number(value: Array[Byte], offset: Int): Long =
       (offset until offset + JavaLong.BYTES).foldLeft(0L) { (sum, i) =>
         (sum << 8) | (if (i < value.length) value(i) & 0xffL else 0L)
       }
   }
 
-  /** The places, in ascending order, of the `count` widest of these unsigned numbers. */
+  /** The positions, in ascending order, of the `count` largest of these unsigned numbers. */
   private def widest(gaps: Array[Long], count: Int): Array[Int] = {
     // With the sign flipped, unsigned numbers are in the order of signed ones.
     val ordered = gaps.map(_ ^ Long.MinValue)
@@ -256,8 +256,8 @@ object RangeSet {
     }.toArray
   }
 
-  /** Where the groups start that end at these places. */
+  /** The first positions of the groups that end at these positions. */
   private def firsts(lasts: Array[Int]): Array[Int] = 0 +: lasts.map(_ + 1)
 
-  private def mixed = new IllegalArgumentException("keys of two domains cannot be combined")
+  private def mixed = new IllegalArgumentException("sets of values of two domains cannot be combined")
 }

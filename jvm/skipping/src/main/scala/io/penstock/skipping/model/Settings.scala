@@ -11,7 +11,7 @@ class SkippingSettings(conf: SQLConf) {
 
   import SkippingSettings._
 
-  /** Whether anything is skipped at all. */
+  /** Whether files are skipped at all. */
   def enabled: Boolean = conf.getConf(Enabled)
 
   /** Whether the keys of joins are used. */
@@ -46,14 +46,14 @@ class SkippingSettings(conf: SQLConf) {
 }
 
 /**
- * The settings as Spark's own are declared: `SET` refuses a value of the wrong kind, `SET -v` explains them, and the
- * build's list of known settings has them.
+ * The settings, declared as Spark's own: `SET` refuses a value of the wrong type, `SET -v` explains them, and the
+ * build's list of known settings contains them.
  */
 object SkippingSettings {
 
   val Prefix = "spark.penstock.skipping."
 
-  /** Sessions know the settings from here on. */
+  /** Load this object, which registers the settings. */
   def register(): Unit = ()
 
   private val Enabled = SQLConf
@@ -126,21 +126,21 @@ object SkippingSettings {
 }
 
 /**
- * What skipping came to in this process since it started: for the summary of an application, whose driver this is.
+ * Totals of skipping in this process, for the summary of the application whose driver it is. Thread-safe.
  *
- * Of one query the plan's own metrics tell more; these sums outlive plans.
+ * The metrics of a plan are more precise; these sums outlive plans.
  */
 object SkippingCounters {
 
   private val scans, files, filesSkipped, bytes, bytesSkipped, selectNs = new LongAdder
 
   /**
-   * Called once for each scan that was run and whose table has an index.
+   * Count a scan that ran and whose table has an index.
    *
    * @param files
-   *   listed once partitions were pruned, of `bytes` altogether
+   *   the number of files after partition pruning; they have `bytes` in all
    * @param selectNs
-   *   how long asking the index took
+   *   the time of the index's answer
    */
   def scanned(files: Long, filesSkipped: Long, bytes: Long, bytesSkipped: Long, selectNs: Long): Unit = {
     scans.increment()
@@ -151,7 +151,7 @@ object SkippingCounters {
     this.selectNs.add(selectNs)
   }
 
-  /** By name, in the order they are told; sums that only grow. */
+  /** The totals by name, in the order of the summary; they only grow. */
   def now(): Seq[(String, Long)] = Seq(
     "scans" -> scans.sum,
     "files" -> files.sum,

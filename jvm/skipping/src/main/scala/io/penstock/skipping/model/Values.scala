@@ -7,25 +7,26 @@ import org.apache.spark.sql.catalyst.expressions.Cast
 import org.apache.spark.sql.types._
 import org.apache.spark.unsafe.types.UTF8String
 
-/** How the values of an indexed column are held and compared. Types of no domain are never indexed. */
+/** The representation and order of an indexed column's values. Types without a domain are never indexed. */
 sealed trait Domain
 
 object Domain {
 
-  /** As signed 64-bit numbers: whole numbers, days, microseconds, unscaled decimals of up to 18 digits. */
+  /** Signed 64-bit numbers: whole numbers, days, microseconds, unscaled decimals of up to 18 digits. */
   case object Integral extends Domain
 
-  /** As bytes in unsigned lexicographic order: strings in UTF-8 and binary values. */
+  /** Bytes in unsigned lexicographic order: strings in UTF-8 and binary values. */
   case object Bytes extends Domain
 
   /**
-   * The domain of a column's type. None for what cannot be indexed soundly or to any use: floating point (its zeros and
-   * NaNs compare otherwise in Parquet than in Spark), collated strings, long decimals, booleans, nested types.
+   * The domain of a column's type. None for types that an index would serve wrongly or not at all: floating point
+   * (Parquet orders its zeros and NaNs differently from Spark), collated strings, long decimals, booleans, nested
+   * types.
    */
   def of(dataType: DataType): Option[Domain] = dataType match {
     case ByteType | ShortType | IntegerType | LongType | DateType | TimestampType | TimestampNTZType => Some(Integral)
     case decimal: DecimalType if decimal.precision <= Decimal.MAX_LONG_DIGITS => Some(Integral)
-    // Equal to this object only with the binary collation and no length constraint.
+    // A string type equals this object only with the binary collation and without a length constraint.
     case StringType | BinaryType => Some(Bytes)
     case _ => None
   }
@@ -43,7 +44,7 @@ object Value {
   final case class Integral(number: Long) extends Value
   final case class Bytes(bytes: Array[Byte]) extends Value
 
-  /** Of values of one domain. */
+  /** The order of values of one domain; values of two domains throw an `IllegalArgumentException`. */
   implicit val ordering: Ordering[Value] = {
     case (Integral(a), Integral(b)) => java.lang.Long.compare(a, b)
     case (Bytes(a), Bytes(b)) => Arrays.compareUnsigned(a, b)
@@ -52,8 +53,9 @@ object Value {
 }
 
 /**
- * How values of one of Spark's types, as Catalyst holds them, compare with those of an indexed column, which has
- * another type where it is widened without loss before it is compared. The values given are not null.
+ * The comparison of values of one of Spark's types, as Catalyst holds them, with those of an indexed column. The column
+ * may have another type, where a query widens it without loss. Values are never null; one of another type throws an
+ * `IllegalArgumentException`. Stateless and thread-safe.
  */
 sealed trait ValueEncoding {
 
@@ -86,10 +88,10 @@ object ValueEncoding {
   }
 
   /**
-   * Whether a cast between these types keeps every value apart from every other, and in the same order: then a
-   * comparison of what was cast is one of what stands in the file. Catalyst's up-casts are more than these: from
-   * timestamp to bigint they cut the fraction of a second off, and between the two timestamps they go by the clock of
-   * the session's zone, which is set back once a year.
+   * Whether a cast between these types keeps distinct values distinct and their order: then a comparison with the cast
+   * column is one with the values in the file. Not all of Catalyst's up-casts do: timestamp to bigint cuts off
+   * fractions of a second, and the casts between the two timestamp types follow the clock of the session's time zone,
+   * which is set back once a year.
    */
   def isLossless(from: DataType, to: DataType): Boolean =
     from == to || (Cast.canUpCast(from, to) && of(to, from).isDefined)
@@ -118,7 +120,7 @@ object ValueEncoding {
     override def greaterThan(value: Any): RangeSet = RangeSet.Integral.interval(Long.MinValue, number(value)).complement
   }
 
-  /** Compared as mathematical numbers; the column's are told in units of its last digit. */
+  /** Compares mathematical numbers; the column's are in units of its last digit. */
   private final class Decimals(scale: Int) extends ValueEncoding {
 
     override def points(values: Iterator[Any]): RangeSet = RangeSet.Integral.points(values.flatMap(exactly).toArray)
@@ -163,18 +165,18 @@ object ValueEncoding {
   }
 
   private def unexpected(value: Any) = new IllegalArgumentException(
-    s"not what Catalyst holds such values as: ${value.getClass.getName}"
+    s"Catalyst holds such values in another class than ${value.getClass.getName}"
   )
 }
 
 /**
- * The indexed column that keys are compared with.
+ * An indexed column that keys are compared with.
  *
  * @param values
- *   the keys' type; another one than the column's where the column is widened before it is compared
+ *   the type of the keys, which differs from the column's where the query widens the column
  */
 case class KeyColumn(name: String, dataType: DataType, values: DataType) {
 
-  /** None where such keys cannot be compared with what the index holds. */
+  /** None where such keys cannot be compared with the column's values. */
   def encoding: Option[ValueEncoding] = ValueEncoding.of(values, dataType)
 }

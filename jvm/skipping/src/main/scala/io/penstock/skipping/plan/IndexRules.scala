@@ -19,12 +19,15 @@ import io.penstock.skipping.build.{IndexWriter, IndexedTable}
 import io.penstock.skipping.index.{IndexCatalog, IndexStore, Manifest, TableListing, TablePath}
 import io.penstock.skipping.model.SkippingSettings
 
-/** Called when a query has been analyzed: what it is going to ask of indexes is fetched while Spark optimizes it. */
+/**
+ * A check rule, which Spark calls after the analysis of a query: it prefetches the query's indexes while Spark
+ * optimizes the query. Never fails a query.
+ */
 class ExpectIndexes(session: SparkSession) extends (LogicalPlan => Unit) {
 
   override def apply(plan: LogicalPlan): Unit =
     if (new SkippingSettings(session.sessionState.conf).enabled) {
-      // A column that has another name by then is missed, and waited for when it is asked.
+      // A renamed column is missed; the query then waits for its index.
       val asked = AttributeSet.fromAttributeSets(plan.collectWithSubqueries {
         case Filter(condition, _) => condition.references
         case Join(_, _, _, Some(condition), _) => condition.references
@@ -37,7 +40,7 @@ class ExpectIndexes(session: SparkSession) extends (LogicalPlan => Unit) {
     }
 }
 
-/** Has writes to a table that has an index end with its refresh, where `refresh.on.write` is set. */
+/** Lets a write to a table with an index end with a refresh of the index, where `refresh.on.write` is set. */
 class RefreshOnWrite(spark: SparkSession) extends ColumnarRule {
 
   override val preColumnarTransitions: Rule[SparkPlan] = new Rule[SparkPlan] {
@@ -50,7 +53,7 @@ class RefreshOnWrite(spark: SparkSession) extends ColumnarRule {
   }
 }
 
-/** Runs a write, then refreshes the index of the table it went to. The refresh never fails the write. */
+/** Runs a write, then refreshes the index of its table. A failed refresh is logged and never fails the write. */
 private case class RefreshAfterExec(@transient spark: SparkSession, target: Path, child: SparkPlan)
     extends UnaryExecNode {
 
@@ -58,13 +61,13 @@ private case class RefreshAfterExec(@transient spark: SparkSession, target: Path
 
   override def output: Seq[Attribute] = child.output
 
-  // Not the node's own: its lock would be held for as long as the write takes, and whoever tells of the plan needs it.
+  // A lazy value of the node would hold the node's lock during the write, and printing the plan needs that lock.
   @transient private val once = new Once(write())
 
   private def written: Array[InternalRow] = once.rows
 
   private def write(): Array[InternalRow] = {
-    // An overwrite may delete the index with the data: then it is built anew, as it was.
+    // An overwrite may delete the index with the data: then this builds it again with the same columns.
     val former = quietly(table())
     val rows = child.executeCollect()
     for ((root, manifest) <- former.flatten) quietly {
@@ -103,7 +106,7 @@ private case class RefreshAfterExec(@transient spark: SparkSession, target: Path
 
 private object RefreshAfterExec {
 
-  /** Rows that are made once, however often they are asked for. */
+  /** Rows that are computed once. */
   private class Once(make: => Array[InternalRow]) {
     lazy val rows: Array[InternalRow] = make
   }

@@ -23,8 +23,8 @@ import org.apache.spark.sql.execution.{
 import io.penstock.skipping.model.KeyColumn
 
 /**
- * Stands among a scan's data filters, to be called when the scan is about to run: Spark waits for the subqueries of an
- * operator's expressions first. As a filter it says nothing about rows.
+ * An expression among a scan's data filters, which Spark calls when the scan is about to run, since it first waits for
+ * the subqueries of an operator's expressions. As a filter on rows it is always true.
  */
 sealed abstract class SkippingExpression extends ExecSubqueryExpression with Predicate {
   def skipping: ScanSkipping
@@ -34,13 +34,13 @@ sealed abstract class SkippingExpression extends ExecSubqueryExpression with Pre
 }
 
 /**
- * Brings where to tell what the scan skipped, and those of its filters that hold subqueries, with their results. One
- * for each scan.
+ * The expression that starts a scan's skipping, with the node of its metrics, and with those of its filters that
+ * contain subqueries and then have their results. Each scan has one.
  *
  * @param dataFilters
- *   that compare columns with subqueries' results
+ *   filters that compare columns with results of subqueries
  * @param partitionFilters
- *   by which the scan leaves out partitions after it has listed its files
+ *   filters by which the scan drops partitions after it has listed its files
  */
 case class SkippedFiles(
     dataFilters: Seq[Expression],
@@ -49,12 +49,12 @@ case class SkippedFiles(
     @transient skipping: ScanSkipping
 ) extends SkippingExpression {
 
-  // Nothing refers to it, and a new one each time would make equal plans different.
+  // Nothing refers to this ID, and a new one each time would make equal plans different.
   override def exprId: ExprId = ExprId(0)
 
   override def children: Seq[Expression] = dataFilters ++ partitionFilters
 
-  // Spark goes on to the subqueries inside the filters after this: they are looked at when files are selected.
+  // Spark then waits for the subqueries inside the filters; the selection of files, later, reads their results.
   override def updateResult(): Unit = SkippedFiles.node(plan).foreach(skipping.start(_, dataFilters, partitionFilters))
 
   override def withNewPlan(plan: BaseSubqueryExec): SkippedFiles = copy(plan = plan)
@@ -81,14 +81,14 @@ object SkippedFiles {
 }
 
 /**
- * Brings the keys of a join: files that hold none of them in `child` are skipped.
+ * The expression that brings the keys of a join: the scan skips files that hold none of them in `child`.
  *
  * @param plan
  *   Spark's own subquery, one column; its rows are the keys
  * @param limit
- *   more keys than this are compressed to so many intervals
+ *   the most intervals of keys; more keys are compressed
  * @param patience
- *   for how many seconds to wait for them; then the scan does without
+ *   the most seconds to wait for the keys; then the scan goes on without them
  */
 case class SkippingKeys(
     child: Expression,
@@ -125,11 +125,11 @@ case class SkippingKeys(
 }
 
 /**
- * Tells in EXPLAIN by what a scan skips files, and in the SQL UI what it came to. It runs nothing: a subquery's plan is
- * what a scan, which is a leaf, can show below itself.
+ * The node that shows a scan's skipping, its reasons in EXPLAIN and its metrics in the SQL UI. It runs nothing: it is a
+ * subquery because a scan, as a leaf, can show only a subquery's plan below itself.
  *
  * @param reasons
- *   for people: by what files are skipped, and by what not and why
+ *   the columns by which the scan skips files or does not, and why, in words for users
  */
 case class SkippedFilesExec(@transient skipping: ScanSkipping, reasons: Seq[String])
     extends BaseSubqueryExec
@@ -139,7 +139,7 @@ case class SkippedFilesExec(@transient skipping: ScanSkipping, reasons: Seq[Stri
 
   override def name: String = "skipping"
 
-  // There is none; Spark looks at it for EXPLAIN FORMATTED only, where a subquery itself is printed as nothing.
+  // There is no child; Spark uses it for EXPLAIN FORMATTED only, which prints nothing for the subquery itself.
   override def child: SparkPlan = this
 
   override def output: Seq[Attribute] = Nil
@@ -154,7 +154,7 @@ case class SkippedFilesExec(@transient skipping: ScanSkipping, reasons: Seq[Stri
     SelectTime -> SQLMetrics.createNanoTimingMetric(sparkContext, "time to select files")
   )
 
-  /** Called in the thread that runs the query. Adds to what was told before: equal scans may share this node. */
+  /** Add to the metrics, since equal scans may share this node. The thread that runs the query calls this. */
   def record(selection: FileSelection, intervals: Long, nanos: Long): Unit = {
     longMetric(FilesListed) += selection.files
     longMetric(FilesSkipped) += selection.skipped.size
@@ -167,8 +167,8 @@ case class SkippedFilesExec(@transient skipping: ScanSkipping, reasons: Seq[Stri
 
   override def simpleString(maxFields: Int): String = s"SkippedFiles [${reasons.mkString("; ")}]"
 
-  // Equal as the scans' identities are, which is canonical already. Of one side of a join the query's own scan knows
-  // reasons that the copy its keys come from does not: the broadcast is found again all the same.
+  // Equality is that of the scans' identities, which are canonical. The query's own scan has reasons that the copy for
+  // its keys lacks, and Spark has to find the broadcast all the same.
   override protected def doCanonicalize(): SparkPlan = copy(reasons = Nil)
 
   override def executeCollect(): Array[InternalRow] = Array.empty
@@ -187,25 +187,25 @@ object SkippedFilesExec {
 }
 
 /**
- * Waits for the keys of a join, but not for ever. They only save work: whatever keeps them from coming, above all that
- * every thread of one of Spark's pools waits for something that has yet to get a thread there, costs a scan of all
- * files and no hang. Spark itself waits for a subquery without end.
+ * Waits for the keys of a join with a timeout. Keys only save work: if they do not come, above all because every thread
+ * of one of Spark's pools waits for a task that needs a thread there, the scan reads all files instead of hanging.
+ * Spark itself waits for a subquery forever. Thread-safe.
  */
 private[skipping] object SubqueryTimeout extends Logging {
 
   private val lost = new LongAdder
 
-  /** How often in this process keys did not come in time. */
+  /** The number of timeouts in this process. */
   def timesLost: Long = lost.sum
 
-  /** In these nothing runs: they stand and wait in Spark's place, which knows no time out. */
+  /** Threads that only wait, since Spark's own wait has no timeout. */
   private val waiting = Executors.newCachedThreadPool { task =>
     val thread = new Thread(task, "penstock-skipping-keys")
     thread.setDaemon(true)
     thread
   }
 
-  /** The subquery's rows; None where they did not come within so many seconds. What it throws is thrown. */
+  /** The subquery's rows; None on a timeout. Throws the subquery's exception. */
   def rows(subquery: BaseSubqueryExec, seconds: Long): Option[Array[InternalRow]] = {
     val coming = waiting.submit((() => subquery.executeCollect()): Callable[Array[InternalRow]])
     try Some(coming.get(seconds, TimeUnit.SECONDS))

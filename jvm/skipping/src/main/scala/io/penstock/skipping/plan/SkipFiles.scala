@@ -24,12 +24,12 @@ import io.penstock.skipping.join.{Decision, DynamicFilter}
 import io.penstock.skipping.model.{FileFilter, FilterTranslator, KeyColumn, SkippingSettings}
 
 /**
- * Has the file scans of tables that have an index skip files by their own filters. Idempotent.
+ * The rule that lets file scans of tables with an index skip files by their own filters. Idempotent.
  *
  * @param find
  *   the index of a scan's table, if it has one
  * @param ready
- *   whether plans are ready to run; before that, Spark has yet to plan where filters on partitions come from
+ *   whether plans are ready to run; before that, filters on partitions have no planned subqueries yet
  */
 class SkipFiles(find: HadoopFsRelation => Option[TableIndex], ready: Boolean) extends Rule[SparkPlan] {
 
@@ -37,18 +37,18 @@ class SkipFiles(find: HadoopFsRelation => Option[TableIndex], ready: Boolean) ex
     if (!settings.enabled) plan
     else plan.transform { case scan: FileSourceScanExec if !isDone(scan) => skipping(scan, Nil) }
 
-  /** The scan skipping by these keys too. */
+  /** The scan, which then skips by these keys, too. */
   def skipping(scan: FileSourceScanExec, keys: Seq[InSubqueryExec]): FileSourceScanExec =
     SkippableScan.of(SkipFiles.withoutSkipping(scan), find).fold(scan)(prepared(_, keys ++ SkipFiles.keys(scan)))
 
   /**
-   * Not where Spark has planned the filters on partitions since: with them the scan equals others that it did not equal
-   * before, and what is computed from it is computed once.
+   * Whether the scan is prepared. One whose filters on partitions Spark has planned since has to be prepared again: it
+   * may now equal other scans, which Spark then computes once.
    */
   private def isDone(scan: FileSourceScanExec): Boolean = scan.dataFilters.exists {
-    case told: SkippedFiles =>
-      told.partitionFilters.size == partitionFilters(scan).size &&
-      (!ready || told.skipping.isOf(SkipFiles.withoutSkipping(scan)))
+    case starter: SkippedFiles =>
+      starter.partitionFilters.size == partitionFilters(scan).size &&
+      (!ready || starter.skipping.isOf(SkipFiles.withoutSkipping(scan)))
     case _ => false
   }
 
@@ -73,7 +73,7 @@ class SkipFiles(find: HadoopFsRelation => Option[TableIndex], ready: Boolean) ex
       Option.when(settings.verify)(new SkippedPaths)
     )
     val reasons = new SkippingReasons(skippable, filters).of(usable.map(_._2))
-    val told = SkippedFiles(
+    val starter = SkippedFiles(
       scan.dataFilters.filter(_.exists(_.isInstanceOf[ScalarSubquery])),
       partitionFilters(scan),
       SkippedFilesExec(skipping, reasons),
@@ -85,7 +85,7 @@ class SkipFiles(find: HadoopFsRelation => Option[TableIndex], ready: Boolean) ex
     SkipFiles.announced(
       scan.copy(
         relation = relation.copy(location = new SkippingFileIndex(relation.location, skipping))(relation.sparkSession),
-        dataFilters = scan.dataFilters ++ (told +: bringing)
+        dataFilters = scan.dataFilters ++ (starter +: bringing)
       )
     )
   }
@@ -99,9 +99,9 @@ object SkipFiles {
   }
 
   /**
-   * The scan with all that is told of it in place. What is computed when first asked for takes the scan's lock, which
-   * is held while it waits for its keys: whoever tells of the plan meanwhile would wait with it, and adaptive execution
-   * tells of it before it starts what comes next.
+   * The scan with its lazy metadata and metrics evaluated. Their evaluation takes the scan's lock, which the scan holds
+   * while it waits for its keys: printing the plan would wait, too, and adaptive execution prints it before it starts
+   * the next stage.
    */
   private def announced(scan: FileSourceScanExec): FileSourceScanExec = {
     val _ = (scan.metadata, scan.metrics)
@@ -127,7 +127,7 @@ case class SkippableScan(scan: FileSourceScanExec, index: TableIndex) {
   def keyColumn(expression: Expression): Option[KeyColumn] =
     for {
       attribute <- DynamicFilter.column(expression)
-      // The scan's own name of it: what refers to a column may spell it otherwise.
+      // A reference to a column may spell it differently from the scan.
       own <- scan.output.find(_.exprId == attribute.exprId)
       column <- index.columns.find(_.name == own.name)
       key = KeyColumn(column.name, column.dataType, expression.dataType)
@@ -143,24 +143,24 @@ object SkippableScan {
       .flatMap(find)
       .map(SkippableScan(scan, _))
 
-  // A subclass may read files otherwise: with deleted rows left out, or columns under other names. Penstock's file system
-  // has one that does not; by its name, since each of the two is there without the other.
+  // A subclass may read files differently: without deleted rows, or with other names of columns. Penstock's file system
+  // has one that does not. It is compared by name, since each of the two modules works without the other.
   private val PlainParquet = Set(classOf[ParquetFileFormat].getName, "io.penstock.fs.scan.ListedParquet")
 
   private def isPlainParquet(relation: HadoopFsRelation): Boolean =
     PlainParquet(relation.fileFormat.getClass.getName)
 
-  /** Other formats' own indexes (of files that count at some version) are left alone. */
+  /** Whether Spark itself lists the files. Other formats list the files of a version. */
   private def isListedBySpark(location: FileIndex): Boolean = location match {
     case _: InMemoryFileIndex | _: CatalogFileIndex => true
     case _ => false
   }
 }
 
-/** By what a scan's files are skipped, and by what not and why: for people who read its plan. */
+/** The reasons for and against skipping a scan's files, in words for readers of its plan. */
 private[plan] class SkippingReasons(skippable: SkippableScan, filters: FilterTranslator) {
 
-  /** In half sentences. */
+  /** The reasons, as phrases. */
   def of(keys: Seq[KeyColumn]): Seq[String] = {
     val filtered = columns(skippable.scan.dataFilters.filter(says))
     val joined = keys.map(_.name).distinct.sorted
@@ -170,7 +170,7 @@ private[plan] class SkippingReasons(skippable: SkippableScan, filters: FilterTra
     if (reasons.isEmpty) Seq("nothing to skip files by") else reasons
   }
 
-  // Joins ask for values that are not null, of whatever column: that is next to nothing.
+  // Joins add IS NOT NULL filters on any column, which skip next to nothing.
   private def says(filter: Expression): Boolean =
     !filter.isInstanceOf[IsNotNull] &&
       (filter.exists(_.isInstanceOf[ScalarSubquery]) || filters.translate(Seq(filter)) != FileFilter.Anything)
@@ -187,8 +187,8 @@ private[plan] class SkippingReasons(skippable: SkippableScan, filters: FilterTra
 }
 
 /**
- * Where a plan, or with adaptive execution a stage, is ready to run: the place where joins' keys have been planned,
- * with and without adaptive execution, and operators can still be changed.
+ * The last rules before a plan, or with adaptive execution a stage, runs: joins' keys are planned, with and without
+ * adaptive execution, and operators may still change.
  */
 class SkippingColumnarRule(skipFiles: SkipFiles) extends ColumnarRule {
   private val moveKeys = new PushDynamicFilters(skipFiles)
@@ -197,9 +197,8 @@ class SkippingColumnarRule(skipFiles: SkipFiles) extends ColumnarRule {
 }
 
 /**
- * Takes the filters of [[org.apache.spark.sql.catalyst.expressions.DynamicPruningSubquery]], once they are planned,
- * from above scans to the scans themselves, which skip files by them; as conditions on rows they would say nothing that
- * the join does not say. What cannot be used goes away.
+ * Pushes planned [[org.apache.spark.sql.catalyst.expressions.DynamicPruningSubquery]] filters from above scans into the
+ * scans, which skip files by them. The join applies the same condition to rows, so unusable filters are dropped.
  */
 class PushDynamicFilters(skipFiles: SkipFiles) extends Rule[SparkPlan] with PredicateHelper {
 
@@ -207,7 +206,7 @@ class PushDynamicFilters(skipFiles: SkipFiles) extends Rule[SparkPlan] with Pred
     case filter @ FilterExec(condition, child) if splitConjunctivePredicates(condition).exists(isDynamic) =>
       val (dynamic, others) = splitConjunctivePredicates(condition).partition(isDynamic)
       val below = child match {
-        // Spark pushes a filter down, too, where the side that its keys come from has a scalar subquery.
+        // Spark pushes a filter down itself where the side of its keys has a scalar subquery.
         case scan: FileSourceScanExec =>
           skipFiles.skipping(scan.copy(dataFilters = scan.dataFilters.filterNot(isDynamic)), dynamic.flatMap(keys))
         case _ => child
@@ -222,7 +221,7 @@ class PushDynamicFilters(skipFiles: SkipFiles) extends Rule[SparkPlan] with Pred
     case _ => None
   }
 
-  /** Whether all of a subquery's rows are its keys: one of another kind may leave some out, or give none at all. */
+  /** Whether all of a subquery's rows are its keys: one of another kind may lack some or all of them. */
   private def isComplete(subquery: BaseSubqueryExec): Boolean = subquery match {
     case ReusedSubqueryExec(inner) => isComplete(inner)
     case _: SubqueryBroadcastExec | _: SubqueryExec => subquery.output.length == 1
@@ -231,15 +230,15 @@ class PushDynamicFilters(skipFiles: SkipFiles) extends Rule[SparkPlan] with Pred
 }
 
 /**
- * Makes a subquery of each run beside the query for the keys of a join's side, whoever asked for it: Spark takes such a
- * run for the query itself. Adaptive execution would then print the whole query's plan each time the run has planned a
- * stage. Printing a scan takes the scan's lock, and the scan that waits for these keys holds it: neither would ever go
- * on. A subquery posts its own metrics only. Spark alone hangs in this way (SPARK-57041), so the rule applies to all
- * tables, indexed or not, and with skipping off.
+ * Turns each separate run for the keys of a join's side, also one of Spark's own, into a subquery, since Spark takes
+ * such a run for the query itself. Adaptive execution would then print the whole query's plan whenever the run has
+ * planned a stage. Printing a scan takes the scan's lock, which the scan holds while it waits for these keys: a
+ * deadlock. A subquery posts its own metrics only. Spark alone has this deadlock (SPARK-57041), so the rule applies to
+ * all tables, indexed or not, and with skipping off.
  */
 private[plan] object SecondRun extends Rule[SparkPlan] {
 
-  /** On Spark's run: the subquery in its place, so that scans which share one run go on sharing it. */
+  /** The tag on Spark's run with the subquery in its place, so that scans which share a run go on sharing it. */
   private val Tag = TreeNodeTag[SubqueryExec]("io.penstock.skipping.second-run")
 
   override def apply(plan: SparkPlan): SparkPlan =
@@ -254,10 +253,10 @@ private[plan] object SecondRun extends Rule[SparkPlan] {
       val child = asSubquery(reused.child)
       if (child eq reused.child) reused else reused.copy(child = child)
     case run @ SubqueryExec(name, adaptive: AdaptiveSparkPlanExec, _) if !adaptive.isSubquery =>
-      // Subqueries that share a run are planned in threads of their own.
+      // Spark plans subqueries that share a run in several threads.
       run.synchronized(run.getTagValue(Tag).getOrElse {
-        // The name tells the two apart: adaptive plans that differ only in `isSubquery` are equal, and of equal nodes
-        // a transformation keeps the former one.
+        // The name distinguishes the two: adaptive plans that differ only in `isSubquery` are equal, and a transformation
+        // keeps the former one of two equal nodes.
         val subquery = run.copy(name = s"$name (second run)", child = adaptive.copy(isSubquery = true))
         run.setTagValue(Tag, subquery)
         subquery

@@ -11,7 +11,10 @@ import io.penstock.skipping.history.Questions
 import io.penstock.skipping.index.{Kind, PlannedColumn}
 import io.penstock.skipping.layout.{Layout, SourceTable, TableRewrite}
 
-/** A statement about skipping as Spark runs it. `table`: the parts of its name. */
+/**
+ * A runnable command of a statement about an index; `table` has the parts of the table's name. Failures are those of
+ * [[IndexMaintenance]].
+ */
 sealed trait SkippingCommand extends LeafRunnableCommand {
 
   def table: Seq[String]
@@ -46,7 +49,7 @@ final case class RefreshIndex(table: Seq[String]) extends SkippingCommand {
     }
 }
 
-/** No rows: the table has no index. */
+/** Shows the index; no rows where the table has none. */
 final case class ShowIndex(table: Seq[String]) extends SkippingCommand {
 
   override val output: Seq[Attribute] = Seq(
@@ -91,13 +94,13 @@ private object Changed {
     "unsettled" -> (_.unsettled.toLong)
   )
 
-  // Made for each command: an attribute's identity is its plan's own.
+  // New attributes for each command: their IDs must be unique to its plan.
   def output: Seq[Attribute] = counts.map { case (name, _) => AttributeReference(name, LongType, nullable = false)() }
 
   def rows(change: Change): Seq[Row] = Seq(Row.fromSeq(counts.map { case (_, count) => count(change) }))
 }
 
-/** The advised layout, what was measured and what is expected, and a row for each reason. */
+/** Shows the advised layout, the present and the expected reads, and a row for each reason. */
 final case class ShowAdvice(table: Seq[String]) extends LeafRunnableCommand {
 
   override val output: Seq[Attribute] = Seq(
@@ -118,7 +121,7 @@ final case class ShowAdvice(table: Seq[String]) extends LeafRunnableCommand {
   }
 }
 
-/** `layout`: none where it is to be as advised. */
+/** Rewrites a table; `layout`: None for the advised one. */
 final case class RewriteTable(table: Seq[String], into: Option[Seq[String]], layout: Option[Layout])
     extends LeafRunnableCommand {
 

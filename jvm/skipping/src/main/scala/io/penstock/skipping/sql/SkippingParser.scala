@@ -14,15 +14,16 @@ import org.apache.spark.sql.internal.VariableSubstitution
 
 import io.penstock.skipping.layout.{Layout, RangeLevel}
 
-/** Another parser that understands statements about skipping too. */
+/** The parser of statements about skipping, in front of another parser. Stateless and thread-safe. */
 object SkippingParser {
 
   /**
-   * A proxy, since the interface has other methods in each Spark release: what is not met here is the delegate's. From
-   * Spark 4.1 on a session calls `parsePlanWithParameters`, which never comes by `parsePlan`.
+   * The delegate with statements about skipping. It is a proxy, since the interface has different methods in each Spark
+   * release, of which all others go to the delegate. From Spark 4.1 on a session calls `parsePlanWithParameters`, which
+   * does not call `parsePlan`.
    *
-   * A proxy lets pass unchecked exceptions and those its interface declares, which is [[ParseException]]: the
-   * delegate's other mistakes of users (parameters of two styles) become one.
+   * A proxy can throw unchecked exceptions and those of its interface, [[ParseException]]; the delegate's other errors
+   * of users (parameters of two styles) become one.
    */
   def around(delegate: ParserInterface): ParserInterface = {
     val handler: InvocationHandler = (_, method, arguments) =>
@@ -36,7 +37,7 @@ object SkippingParser {
   }
 
   private def declared(failure: Throwable, arguments: Array[AnyRef]): Throwable = failure match {
-    case told: ParseException => told
+    case error: ParseException => error
     case mistake: AnalysisException if mistake.getCondition != null =>
       val text = Option(arguments).flatMap(_.headOption).fold("")(_.toString)
       val parameters = mistake.getMessageParameters.asScala.toMap
@@ -51,7 +52,7 @@ object SkippingParser {
     }
 
   private def plan(text: String): Option[LogicalPlan] =
-    // Variables are substituted once it is known whose statement it is: a value may be a secret of somebody else's.
+    // Variables are substituted only in statements about skipping, since a value may be a secret of another statement.
     if (StatementParser.parse(text).isEmpty) None
     else
       StatementParser.parse(new VariableSubstitution().substitute(text)).map {
@@ -84,14 +85,14 @@ object SkippingParser {
   }
 }
 
-/** A statement about skipping; `table` are the parts of the table's name, outermost first. */
+/** A statement about skipping; `table` has the parts of the table's name, outermost first. */
 sealed trait Statement {
   def table: Seq[String]
 }
 
 object Statement {
 
-  /** None: the columns, or the kinds for each of them, are chosen. */
+  /** `columns`, `kinds`: None where they are to be chosen. */
   final case class Build(table: Seq[String], columns: Option[Seq[String]], kinds: Option[Seq[String]]) extends Statement
 
   final case class Refresh(table: Seq[String]) extends Statement
@@ -102,11 +103,12 @@ object Statement {
 
   final case class Advice(table: Seq[String]) extends Statement
 
-  /** `layout`: none where it is to be as advised. */
+  /** `layout`: None for the advised one. */
   final case class Rewrite(table: Seq[String], into: Option[Seq[String]], layout: Option[Layout]) extends Statement
 }
 
 /**
+ * The grammar of statements about skipping:
  * {{{
  * BUILD SKIPPING INDEX ON [TABLE] t [COLUMNS (a, b)] [KINDS (minmax, values, bloom)]
  * {REFRESH | SHOW | DROP} SKIPPING INDEX ON [TABLE] t
@@ -116,7 +118,7 @@ object Statement {
  */
 object StatementParser {
 
-  /** None where the statement is not about skipping: it is Spark's then. */
+  /** Parse a statement; None where it is not about skipping. */
   def parse(text: String): Option[Either[SyntaxError, Statement]] = {
     val tokens = new Tokens(text)
     kind(tokens).map { kind =>
@@ -128,7 +130,7 @@ object StatementParser {
     }
   }
 
-  /** What the first words say that the rest is. */
+  /** The parser of the rest, by the first words. */
   private def kind(tokens: Tokens): Option[Tokens => Statement] =
     if (tokens.skip("REWRITE")) Option.when(tokens.skip("TABLE"))(rewrite)
     else
@@ -196,12 +198,12 @@ object StatementParser {
   private def list(tokens: Tokens, element: String): Seq[String] = tokens.list(element)(tokens.name(element))
 }
 
-/** What is wrong with a statement about skipping, and where (1-based line, 0-based column, as Spark counts). */
+/** A syntax error of a statement about skipping, with its position (1-based line, 0-based column, as Spark counts). */
 final case class SyntaxError(near: String, expected: String, line: Int, column: Int)
 
 /**
- * The words of a statement, told apart from names as Spark does it: capitals do not matter, and whatever is in
- * backquotes is a name. Found as far as they are asked for: of Spark's own statements that is one word.
+ * The tokens of a statement by Spark's rules: words are case-insensitive, and text in backquotes is a name. They are
+ * found lazily, so that Spark's own statements cost one word. For one thread.
  */
 private[sql] class Tokens(source: String) {
   import Tokens._
@@ -237,7 +239,7 @@ private[sql] class Tokens(source: String) {
     )
   }
 
-  /** In brackets, with commas between. */
+  /** A list in brackets, with commas between its elements. */
   def list[T](expected: String)(element: => T): Seq[T] = {
     if (!skip("(")) refuse(s"($expected, …)")
     val found = several(",")(element)
@@ -288,12 +290,12 @@ private[sql] object Tokens {
     override def fillInStackTrace(): Throwable = this
   }
 
-  /** `name`: what it stands for as a name; None for punctuation, and at the end. */
+  /** `name`: its value as a name; None for punctuation, and at the end. */
   case class Token(text: String, name: Option[String], at: Int) {
     def isEnd: Boolean = text.isEmpty
   }
 
-  // By hand: Java's regular expressions recurse, and a statement may begin with thousands of lines of comment.
+  // No regular expression: Java's recurse, and a statement may begin with thousands of lines of comment.
   @tailrec private def blankEnd(source: String, from: Int): Int = {
     val end =
       if (from < source.length && source.charAt(from).isWhitespace) from + 1

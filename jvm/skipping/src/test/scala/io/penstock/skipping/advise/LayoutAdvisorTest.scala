@@ -80,7 +80,7 @@ class LayoutAdvisorTest extends AnyFunSuite with Properties {
     val read = scan(facts, 4, days(7, 7)).copy(bytes = 4 * facts.bytes / 100)
     val advice = LayoutAdvisor.advise(Seq(read), facts, None, objectBytes)
     assert(advice.layout.isEmpty && advice.bytesThen == advice.bytesNow)
-    assert(advice.reasons.last.contains("not worth writing the table again"))
+    assert(advice.reasons.last.contains("not worth a rewrite"))
   }
 
   test("scans that were noted without an index do not count against a layout that serves them with one") {
@@ -99,7 +99,7 @@ class LayoutAdvisorTest extends AnyFunSuite with Properties {
 
   test("no history, nothing asked for and a table of one object are told apart") {
     val facts = table(1000, "day" -> days)
-    assert(LayoutAdvisor.advise(Nil, facts, None, objectBytes).reasons == Seq("no scan of this table is noted"))
+    assert(LayoutAdvisor.advise(Nil, facts, None, objectBytes).reasons == Seq("no scan of this table is recorded"))
     val without = table(1000)
     assert(LayoutAdvisor.advise(Seq(scan(without, 1)), without, None, objectBytes).reasons.last.contains("no column"))
     val small = table(10, "day" -> days)
@@ -161,14 +161,14 @@ class TableAdviceTest extends AnyFunSuite with LocalSpark {
     val first = advice("sales")
     assert(first("layout") == Seq("PARTITIONED BY (`day`)") && first("scans") == Seq("1"))
     assert(first("bytes now") == Seq(before.toString) && first("bytes then").head.toLong < before / 3)
-    assert(first("why").exists(_.startsWith("day: asked for in 1 scan by joins, on average for 25 %")))
+    assert(first("why").exists(_.startsWith("day: in conditions of 1 scan by joins, on average for 25 %")))
 
     spark.sql("REWRITE TABLE sales AS ADVISED")
     val after = bytesRead("sales", query)
     assert(after < before / 3 && math.abs(after - first("bytes then").head.toLong) < before / 10)
     assert(
       advice("sales")("layout") == Seq(null) && advice("sales")("why").last
-        .contains("not worth writing the table again")
+        .contains("not worth a rewrite")
     )
     val nothing = intercept[IllegalArgumentException](spark.sql("REWRITE TABLE sales AS ADVISED"))
     assert(nothing.getMessage.contains("No other layout"))

@@ -30,7 +30,7 @@ class ColumnChoiceTest extends AnyFunSuite {
 
   test("each choice says what was seen") {
     val choice = choose(Sampled(day, 0.02, 0.02), Sampled(item, 0.97, 0.9), Sampled(code, 0.8, 0.1))
-    assert(choice.plan.head.why == "clustered: of 50 files looked at, 2 % may hold a given value")
+    assert(choice.plan.head.why == "clustered: of 50 sampled files, 2 % may hold a given value")
     assert(choice.leftOut.head.why.startsWith("scattered"))
     assert(choice.leftOut.last.why.contains("DOUBLE"))
   }
@@ -50,7 +50,7 @@ class ColumnChoiceTest extends AnyFunSuite {
     assert(choice.leftOut.map(_.name) == Seq("code", "price"))
     assert(
       choice.plan.head.why ==
-        "asked for: of 50 files looked at, 10 % may hold what 3 noted scans asked of it, 97 % a given value"
+        "queried: of 50 sampled files, 10 % may match 3 recorded scans, 97 % may hold a given value"
     )
   }
 

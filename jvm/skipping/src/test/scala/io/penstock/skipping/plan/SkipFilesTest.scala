@@ -280,7 +280,7 @@ class SkippingLimitsTest extends AnyFunSuite with IndexedTables {
     withSettings("spark.penstock.skipping.verify" -> true) {
       val failure = intercept[SparkException](spark.sql(query).collect())
       assert(Iterator.iterate[Throwable](failure)(_.getCause).takeWhile(_ != null).exists { cause =>
-        cause.getMessage.contains("would have been skipped holds a row the query is about")
+        cause.getMessage.contains("would have been skipped holds a row of the query's result")
       })
     }
   }
