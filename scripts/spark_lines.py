@@ -35,10 +35,9 @@ SHIMS = ("4.0", "4.3")
 TESTS = (
     "LocalSpark.scala",
     "plan/IndexedTables.scala",
-    "plan/SkippingSuite.scala",
-    "plan/SkippingLimitsSuite.scala",
+    "plan/SkipFilesTest.scala",
     "join/PlannedJoins.scala",
-    "join/JoinSkippingSuite.scala",
+    "join/JoinSkippingTest.scala",
 )
 """Suites that depend on Spark's version.
 

@@ -161,7 +161,7 @@ def test_advice_follows_from_the_queries_that_an_earlier_application_noted(queri
     advice = dict(items)
     assert advice["layout"] == "PARTITIONED BY (`day`)" and advice["scans"] == "2"
     assert int(advice["bytes then"]) < int(advice["bytes now"]) / 4
-    assert any("asked for in 2 scans by joins and filters" in value for item, value in items if item == "why")
+    assert any("in conditions of 2 scans by joins and filters" in value for item, value in items if item == "why")
 
 
 def test_a_table_is_laid_out_as_advised(laid_out: Answers) -> None:

@@ -15,7 +15,8 @@ import io.penstock.fs.Counters
 import io.penstock.fs.commit.CommitExtension
 import io.penstock.fs.scan.ScanExtension
 import io.penstock.skipping.plan.SkippedFilesExec
-import io.penstock.skipping.{SkippingCounters, SkippingExtension}
+import io.penstock.skipping.SkippingExtension
+import io.penstock.skipping.model.SkippingCounters
 
 /**
  * One of Spark's suites over Penstock: with the session extension, an index after each write, and in-memory rows in

@@ -13,7 +13,7 @@ import org.apache.spark.sql.execution.datasources.SQLHadoopMapReduceCommitProtoc
 import org.slf4j.LoggerFactory
 
 import io.penstock.fs.commit.AtomicCommitProtocol
-import io.penstock.skipping.index.FullIndex
+import io.penstock.skipping.build.FullIndex
 
 /** Indexes that are built when a write of a suite is committed, before the statement that wrote returns. */
 object Tables {

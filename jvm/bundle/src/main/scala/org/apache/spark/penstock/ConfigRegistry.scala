@@ -41,7 +41,7 @@ object ConfigRegistry {
     "org.apache.spark.internal.config.Worker$",
     "org.apache.spark.sql.internal.SQLConf$",
     "org.apache.spark.sql.internal.StaticSQLConf$",
-    "io.penstock.skipping.SkippingSettings$"
+    "io.penstock.skipping.model.SkippingSettings$"
   )
 
   // Modules that an application may bring along or a class path may leave out.

@@ -17,7 +17,7 @@ import org.slf4j.LoggerFactory
 
 import io.penstock.cluster.protocol.AtomicFile
 import io.penstock.fs.Counters
-import io.penstock.skipping.SkippingCounters
+import io.penstock.skipping.model.SkippingCounters
 
 /**
  * Publishes the progress of an application, which others watch without a request to its driver:

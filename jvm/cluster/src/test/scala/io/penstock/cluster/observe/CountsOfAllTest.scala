@@ -6,7 +6,7 @@ import com.fasterxml.jackson.databind.ObjectMapper
 import org.scalatest.funsuite.AnyFunSuite
 
 import io.penstock.fs.Counters
-import io.penstock.skipping.SkippingCounters
+import io.penstock.skipping.model.SkippingCounters
 
 class CountsOfAllTest extends AnyFunSuite {
 

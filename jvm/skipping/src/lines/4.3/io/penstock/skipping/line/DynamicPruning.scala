@@ -3,7 +3,7 @@ package io.penstock.skipping.line
 import org.apache.spark.sql.catalyst.expressions.{DynamicPruningSubquery, Expression}
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 
-/** What Spark's lines from 4.3 on differ in. */
+/** The interfaces that differ between Spark's lines, from 4.3 on. */
 private[skipping] object DynamicPruning {
 
   /** Spark's filter by the values of `keys(key)` in the answer of `plan`. */

@@ -4,32 +4,32 @@ import java.util.{Arrays, BitSet, SplittableRandom}
 
 import scala.collection.mutable
 
-import io.penstock.skipping.filter.Keys
+import io.penstock.skipping.model.{Domain, IndexedColumn, RangeSet, Value}
 
 /**
- * What is known of one column in all files, told in [[Codes]].
+ * The statistics of one column in all files, in codes of a [[RankEncoding]]. Immutable and thread-safe.
  *
  * @param minimums
- *   the least number where a file's minimum is unknown
+ *   by file; `Long.MinValue` where the minimum is unknown
  * @param maximums
- *   the greatest number where a file's maximum is unknown
+ *   by file; `Long.MaxValue` where the maximum is unknown
  * @param lists
- *   none for a file without one
+ *   the value lists; empty for a file without one
  * @param blooms
- *   null for a file without one
+ *   by file; null where there is none
  * @param valuesIn
- *   how many rows are not null, at most
+ *   an upper bound of the rows that are not null, by file
  * @param noNulls
- *   files known to hold no null
+ *   the files without nulls, as far as known
  * @param noValues
- *   files known to hold nothing but nulls
+ *   the files of nulls only, as far as known
  */
-private[index] class ColumnStatistics private (
-    codes: Codes,
+private[skipping] class ColumnStatistics private (
+    codes: RankEncoding,
     minimums: Array[Long],
     maximums: Array[Long],
     lists: ValueLists,
-    blooms: Array[Bloom],
+    blooms: Array[BloomFilter],
     valuesIn: Array[Long],
     noNulls: BitSet,
     noValues: BitSet
@@ -39,7 +39,7 @@ private[index] class ColumnStatistics private (
   /** Files whose minimum and maximum are known. */
   val bounded: Int = minimums.indices.count(isBounded)
 
-  /** See [[ColumnSummary]]. Estimated from values drawn at random, the same ones each time. */
+  /** The estimate for [[ColumnSummary]], from randomly drawn values, which are the same each time. */
   lazy val filesPerKey: Double = {
     val all = new BitSet
     all.set(0, minimums.length)
@@ -52,7 +52,7 @@ private[index] class ColumnStatistics private (
 
   def withValues(candidates: BitSet): BitSet = without(candidates, noValues)
 
-  def among(keys: Keys, candidates: BitSet): BitSet =
+  def among(keys: RangeSet, candidates: BitSet): BitSet =
     codes.of(keys).fold(candidates)(ranges => without(holding(ranges, candidates), noValues))
 
   private def holding(ranges: CodeRanges, candidates: BitSet): BitSet = {
@@ -66,7 +66,7 @@ private[index] class ColumnStatistics private (
   }
 
   private def mayHold(file: Int, ranges: CodeRanges): Boolean =
-    // A list says all that bounds say, and most are asked in less time than the first range for a bound is found.
+    // A list is more precise than bounds, and mostly faster than the search for a bound's first range.
     if (lists.has(file)) ranges.meets(lists.values, lists.start(file), lists.end(file))
     else {
       val first = ranges.from(minimums(file))
@@ -77,7 +77,7 @@ private[index] class ColumnStatistics private (
   private def isBounded(file: Int): Boolean =
     minimums(file) != Unbounded.minimum && maximums(file) != Unbounded.maximum
 
-  /** From files in proportion to their values, since a random row is more often in a large file. */
+  /** Draw values, from each file in proportion to its rows, since a random row is more often in a large file. */
   private def drawnValues: Seq[Long] = {
     val files = minimums.indices.filter(file => isBounded(file) && valuesIn(file) > 0)
     val ends = files.scanLeft(0L)((sum, file) => sum + valuesIn(file)).tail.toArray
@@ -92,9 +92,9 @@ private[index] class ColumnStatistics private (
   }
 }
 
-private[index] object ColumnStatistics {
+private[skipping] object ColumnStatistics {
 
-  /** The standard error of a share is at most 1/16 then: enough to tell a clustered column from a scattered one. */
+  /** A standard error of at most 1/16, which distinguishes a clustered column from a scattered one. */
   private val Draws = 64
 
   private object Unbounded {
@@ -108,18 +108,18 @@ private[index] object ColumnStatistics {
     left
   }
 
-  /** Takes the files in the order of their numbers. */
+  /** A builder that takes the files in the order of their numbers. */
   class Builder(column: IndexedColumn) {
     private val minimums, maximums = mutable.ArrayBuffer.empty[Option[Value]]
     private val lists = mutable.ArrayBuffer.empty[Option[Seq[Value]]]
-    private val blooms = new mutable.ArrayBuilder.ofRef[Bloom]
+    private val blooms = new mutable.ArrayBuilder.ofRef[BloomFilter]
     private val valuesIn = new mutable.ArrayBuilder.ofLong
     private val noNulls, noValues = new BitSet
 
     def add(rows: Long, entry: Option[ColumnEntry]): Unit = {
       val file = minimums.length
       val known = entry.getOrElse(ColumnEntry())
-      // No values at all is what the count of nulls says, if it does; a list then has nothing to add.
+      // An empty list says no more than the count of nulls.
       val list = known.values.filter(values => values.nonEmpty && values.forall(isOfDomain))
       minimums += known.minimum.filter(isOfDomain).orElse(list.map(_.head))
       maximums += known.maximum.filter(isOfDomain).orElse(list.map(_.last))
@@ -131,7 +131,7 @@ private[index] object ColumnStatistics {
     }
 
     def result(): ColumnStatistics = {
-      val codes = Codes.of(
+      val codes = RankEncoding.of(
         column.domain,
         minimums.iterator.flatten ++ maximums.iterator.flatten ++ lists.iterator.flatten.flatten
       )
@@ -140,7 +140,7 @@ private[index] object ColumnStatistics {
       val lows = coded(minimums, Unbounded.minimum)
       val highs = coded(maximums, Unbounded.maximum)
       for (file <- lows.indices if lows(file) > highs(file)) {
-        // Whatever wrote this, it is not to be believed.
+        // Bounds that contradict each other are unknown.
         lows(file) = Unbounded.minimum
         highs(file) = Unbounded.maximum
       }
@@ -148,7 +148,7 @@ private[index] object ColumnStatistics {
       new ColumnStatistics(codes, lows, highs, ofFiles, blooms.result(), valuesIn.result(), noNulls, noValues)
     }
 
-    private def sorted(codes: Codes)(values: Seq[Value]): Array[Long] = {
+    private def sorted(codes: RankEncoding)(values: Seq[Value]): Array[Long] = {
       val list = values.iterator.map(codes.code).toArray
       Arrays.sort(list)
       list
@@ -158,5 +158,39 @@ private[index] object ColumnStatistics {
       case _: Value.Integral => column.domain == Domain.Integral
       case _: Value.Bytes => column.domain == Domain.Bytes
     }
+  }
+}
+
+/**
+ * A column's value lists of all files, one after the other in one array: searches follow the order of the files, and an
+ * array per file would cost more in cache misses than the search itself.
+ *
+ * @param values
+ *   ascending within each list; read-only
+ * @param ends
+ *   the end of each file's list in `values`; a file without a list has an empty one
+ */
+private[skipping] final class ValueLists private (val values: Array[Long], ends: Array[Int]) {
+
+  def start(file: Int): Int = if (file == 0) 0 else ends(file - 1)
+
+  def end(file: Int): Int = ends(file)
+
+  def has(file: Int): Boolean = end(file) > start(file)
+}
+
+private[skipping] object ValueLists {
+
+  /** The lists of all files, by number; each is ascending, and empty for a file without one. */
+  def of(lists: Iterator[Array[Long]]): ValueLists = {
+    val values = new mutable.ArrayBuilder.ofLong
+    val ends = new mutable.ArrayBuilder.ofInt
+    var end = 0
+    for (list <- lists) {
+      values.addAll(list)
+      end = math.addExact(end, list.length)
+      ends += end
+    }
+    new ValueLists(values.result(), ends.result())
   }
 }

@@ -14,25 +14,25 @@ import org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat
 import org.apache.spark.sql.execution.datasources.{HadoopFsRelation, InMemoryFileIndex}
 import org.slf4j.LoggerFactory
 
-import io.penstock.skipping.SkippingSettings
+import io.penstock.skipping.model.{IndexedColumn, SkippingSettings}
 
-/** The indexes that this driver holds in memory, shared by its sessions. */
+/** The indexes in this driver's memory, shared by its sessions. Thread-safe. */
 object IndexCatalog {
 
   private val log = LoggerFactory.getLogger(getClass)
 
   /**
-   * The index of the table that a scan reads, with those columns by which the scan may be filtered. None where there is
-   * none, or none that can be used, which is warned of once, and where all that is read is one small file: then nobody
-   * looks. Never throws because of an index.
+   * The index of the table that a scan reads, with the columns by which the scan may be filtered. None where there is
+   * none, where it is unusable (which logs one warning), and where the scan reads one small file only. Never throws
+   * because of an index.
    *
-   * The store is asked no more often than each `spark.penstock.skipping.index.max.age`, and the index is read anew only
-   * when it was replaced. An old one is no danger: its entries count only for files that are as they were. So whoever
-   * asks not long after that goes by what is known, and the store is asked meanwhile.
+   * The catalog checks the store at most once in `spark.penstock.skipping.index.max.age`, and reads an index again only
+   * where it was replaced. An old index is no danger: its entries count only for unchanged files. So for a while after
+   * that age callers get the old one, and the catalog checks the store in the background.
    */
   def find(spark: SparkSession, relation: HadoopFsRelation): Option[TableIndex] =
     try {
-      // Copying it takes longer than the rest, and mostly nobody asks for it.
+      // A copy of the configuration takes longer than the rest, and is rarely needed.
       lazy val conf = spark.sessionState.newHadoopConfWithOptions(relation.options)
       val ageMs = new SkippingSettings(spark.sessionState.conf).indexAgeMs
       roots(relation, conf)
@@ -46,9 +46,9 @@ object IndexCatalog {
     }
 
   /**
-   * The index of this table may be asked for soon: it is looked for meanwhile, where that is not done, and loaded if it
-   * covers one of the `columns`, of which something will be asked. The first query of a driver would else wait for one
-   * table after the other. Never throws.
+   * Prefetch the index of this table in the background: find it, and load it if it covers one of the `columns`, by
+   * which a query is going to filter. Otherwise the first query of a driver would wait for one table after the other.
+   * Never throws.
    */
   def expect(spark: SparkSession, relation: HadoopFsRelation, columns: Set[String]): Unit =
     try {
@@ -56,12 +56,12 @@ object IndexCatalog {
       val ageMs = new SkippingSettings(spark.sessionState.conf).indexAgeMs
       roots(relation, conf).nextOption().foreach(root => slot(root).expect(conf, ageMs, columns))
     } catch {
-      case NonFatal(e) => log.debug(s"${relation.location.rootPaths.headOption.mkString} is not looked for ahead", e)
+      case NonFatal(e) => log.debug(s"${relation.location.rootPaths.headOption.mkString} has no index prefetched", e)
     }
 
   /**
-   * Most tables that others are joined with are one small file. There is nothing to choose from, and to ask an index
-   * takes as many requests as to read it.
+   * False for a table of one small file, as most dimension tables are: reading it takes no more requests than its
+   * index.
    */
   private def isWorthLooking(relation: HadoopFsRelation): Boolean =
     relation.fileFormat.isInstanceOf[ParquetFileFormat] && (relation.location match {
@@ -71,16 +71,16 @@ object IndexCatalog {
       case _ => true
     })
 
-  /** Reading so much from a store takes about as long as two or three requests, which is what an index takes. */
+  /** Reading this from a store takes about as long as the two or three requests of an index. */
   private val SmallFile = 8L << 20
 
-  /** The next scan of the table looks anew. */
-  private[index] def forget(root: Path): Unit = slots.synchronized(slots.remove(root.toString))
+  /** Drop the table's index from memory: the next scan checks the store. */
+  private[skipping] def forget(root: Path): Unit = slots.synchronized(slots.remove(root.toString))
 
   /**
-   * Where an index may be, nearest first, one as it is asked for; nowhere if it is not worth looking. After pruning,
-   * the paths of a partitioned table are its partitions' directories, thousands maybe: of those the scan knows itself
-   * that they are no roots.
+   * The possible roots of the table, nearest first, lazily; none if an index is not worth it. After pruning, the paths
+   * of a partitioned table are the directories of its partitions, possibly thousands, and the scan knows that these are
+   * no roots.
    */
   private def roots(relation: HadoopFsRelation, conf: => Configuration): Iterator[Path] = {
     val partitions = relation.partitionSchema.fieldNames.toSeq
@@ -98,7 +98,7 @@ object IndexCatalog {
     uri.getScheme != null && (uri.getAuthority != null || uri.getScheme == "file")
   }
 
-  /** Those that the scan reads from the files, as what they are in the index. */
+  /** The index's columns that the scan reads from the files with the index's types. */
   private def usable(relation: HadoopFsRelation, spark: SparkSession, index: TableIndex): Set[String] = {
     val byId = spark.sessionState.conf.parquetFieldIdReadEnabled
     index.columns
@@ -112,12 +112,12 @@ object IndexCatalog {
       .toSet
   }
 
-  /** Spark may read such columns from a field of another name. */
+  /** By this ID Spark may read a column from a field of another name. */
   private val FieldId = "parquet.field.id"
 
   private val MaxSlots = 1000
 
-  /** Also of tables without an index, so that they are not looked for in each query. */
+  /** By root, also for tables without an index, so that not every query checks the store. */
   private val slots = new LinkedHashMap[String, Slot](16, 0.75f, true) {
     override def removeEldestEntry(eldest: JavaMap.Entry[String, Slot]): Boolean = size > MaxSlots
   }
@@ -125,7 +125,7 @@ object IndexCatalog {
   private def slot(root: Path): Slot =
     slots.synchronized(slots.computeIfAbsent(root.toString, _ => new Slot(root)))
 
-  /** So many times the age at which the store is asked again, what is known is still gone by while it is asked. */
+  /** Up to this multiple of the age, callers get the old index while the catalog checks the store. */
   private val Soon = 6
 
   private val Lookers = 4
@@ -147,7 +147,9 @@ object IndexCatalog {
     pool
   }
 
-  /** What is known of one root. Its lock is held while its manifest is read, so that one of several queries does. */
+  /**
+   * The state of one root. Its lock is held while the manifest is read, so that only one of several queries reads it.
+   */
   private class Slot(root: Path) {
     @volatile private var known = Option.empty[Known]
     private val isLooking = new AtomicBoolean
@@ -176,8 +178,8 @@ object IndexCatalog {
     private def lookMeanwhile(conf: => Configuration, ageMs: Long, columns: Set[String]): Unit =
       if (isLooking.compareAndSet(false, true)) looking.execute { () =>
         try lookNow(conf, ageMs).filter(isToBeLoaded(_, columns)).foreach(_.load())
-        // A session that has ended in between has nobody left who asks.
-        catch { case NonFatal(e) => log.debug(s"The skipping index of $root could not be looked for", e) }
+        // The session may have ended in between.
+        catch { case NonFatal(e) => log.debug(s"The skipping index of $root could not be checked", e) }
         finally isLooking.set(false)
       }
 
@@ -203,7 +205,7 @@ object IndexCatalog {
           warn(s"${e.getMessage}; until then no file is skipped", e)
           None
         case NonFatal(e) =>
-          warn(s"The skipping index of $root could not be looked for: $e", e)
+          warn(s"The skipping index of $root could not be checked: $e", e)
           former
       }
 
@@ -229,7 +231,7 @@ object IndexCatalog {
             case other => s"The skipping index of $root could not be loaded: $other"
           }
           warn(s"$what; until then no file is skipped", e)
-          // As if there were none, until the store is asked again.
+          // Until the next check of the store the table counts as one without an index.
           if (known.exists(_.found.exists(_._1 == manifest.id))) known = Some(Known(System.nanoTime, None))
           None
       }
@@ -242,12 +244,12 @@ object IndexCatalog {
     }
   }
 
-  /** @param found the identity of the manifest that was found, if one was, and its index */
+  /** @param found the ID of the manifest and its index, if there is one */
   private case class Known(atNs: Long, found: Option[(String, SoftReference[DeferredIndex])]) {
 
     def isYounger(ageMs: Long): Boolean = System.nanoTime - atNs < ageMs * 1000000
 
-    /** Outer None: there is an index which is no longer in memory. */
+    /** The index, if any; the outer None: there is one that is no longer in memory. */
     def held: Option[Option[DeferredIndex]] = found match {
       case None => Some(None)
       case Some((_, index)) => Option(index.get).map(Some(_))
@@ -255,7 +257,7 @@ object IndexCatalog {
   }
 }
 
-/** An index as one scan may use it. */
+/** An index restricted to the columns that one scan may use. */
 private class ScanIndex(index: TableIndex, usable: Set[String]) extends TableIndex {
   override def root: String = index.root
   override def files: Int = index.files
@@ -263,5 +265,5 @@ private class ScanIndex(index: TableIndex, usable: Set[String]) extends TableInd
   override def column(name: String): Option[ColumnSummary] = if (usable(name)) index.column(name) else None
   override def find(directory: String, name: String, length: Long, modificationMs: Long): Int =
     index.find(directory, name, length, modificationMs)
-  override def select(filter: io.penstock.skipping.filter.FileFilter): java.util.BitSet = index.select(filter)
+  override def select(filter: io.penstock.skipping.model.FileFilter): java.util.BitSet = index.select(filter)
 }

@@ -9,23 +9,26 @@ import com.fasterxml.jackson.databind.{DeserializationFeature, ObjectMapper}
 import com.fasterxml.jackson.module.scala.DefaultScalaModule
 import org.apache.spark.sql.types.DataType
 
+import io.penstock.skipping.model.{Domain, IndexedColumn}
+
 /**
- * What an index consists of: the one object that is ever replaced. Whatever it does not name is not part of the index.
+ * The content of an index, and its one object that is ever replaced: a part that it does not name is not part of the
+ * index.
  *
  * @param format
- *   rises when older readers would misunderstand what is written
+ *   the version of the format, which rises when older readers would misunderstand it
  * @param id
- *   of this manifest: another one for each that was ever written
+ *   unique among all manifests that were ever written
  * @param root
- *   of the table; an index that was copied elsewhere is none
+ *   the table's root; an index that was copied elsewhere is unusable
  * @param parts
- *   a file that two parts know is as the later one says
+ *   the later part wins where two have the same file
  * @param superseded
- *   parts of former manifests that somebody may still be reading
+ *   parts of former manifests, which someone may still be reading
  * @param leftOut
  *   the columns that are not covered
  */
-private[index] case class Manifest(
+private[skipping] case class Manifest(
     format: Int,
     id: String,
     root: String,
@@ -41,10 +44,10 @@ private[index] case class Manifest(
   }
 }
 
-/** A column that an index does not cover, and why. */
+/** A column that an index does not cover, and the reason. */
 case class LeftOut(name: String, why: String)
 
-private[index] object Manifest {
+private[skipping] object Manifest {
 
   /** In 1, files that were read at once shared a decompressor: one may have got into another's values. */
   val Format = 2
@@ -73,12 +76,12 @@ private[index] object Manifest {
   def write(manifest: Manifest): Array[Byte] =
     json.writerWithDefaultPrettyPrinter().writeValueAsBytes(manifest)
 
-  /** Throws an [[IndexDamage]] where this is no manifest, or one of another version or of another table. */
+  /** Parse a manifest. Throws an [[IndexDamage]] where it is none, or one of another version or table. */
   def read(content: Array[Byte], root: String): Manifest = {
     def damage(what: String, cause: Throwable = null): Nothing =
       throw new IndexDamage(s"$what: build it anew to use one", cause)
     try {
-      // The version alone first: a later one may look different in everything else.
+      // The version first: a later one may differ in everything else.
       val tree = json.readTree(content)
       val format = tree.path("format").asInt(-1)
       if (format < 1) damage("has no manifest that can be read")
@@ -99,5 +102,53 @@ private[index] object Manifest {
   }
 }
 
-/** An index that cannot be used, and must be built anew. */
-private[index] class IndexDamage(message: String, cause: Throwable = null) extends IOException(message, cause)
+/** An index that is unusable and must be built again. */
+private[skipping] class IndexDamage(message: String, cause: Throwable = null) extends IOException(message, cause)
+
+/** The manifests that follow a given one. Pure functions. */
+private[skipping] object NextManifest {
+
+  /** The time after which nobody reads the parts of a superseded manifest, in milliseconds. */
+  val GraceMs: Long = 60 * 60 * 1000
+
+  /** The manifest of an index of these parts alone. */
+  def anew(
+      id: String,
+      root: String,
+      plan: Seq[PlannedColumn],
+      leftOut: Seq[LeftOut],
+      parts: Vector[Manifest.Part],
+      former: Option[Manifest],
+      now: Long
+  ): Manifest = {
+    val superseded = former.toVector.flatMap(manifest => discard(manifest, manifest.parts.map(_.name), now))
+    Manifest(Manifest.Format, id, root, Manifest.columns(plan), leftOut.toVector, parts, superseded)
+  }
+
+  /**
+   * The manifest with the changes of a writer that started from `base`, on top of the latest one: the parts of another
+   * writer that published in between stay, since they are as correct. None where the index was dropped meanwhile, or
+   * built again with other columns.
+   */
+  def onTop(
+      id: String,
+      base: Manifest,
+      latest: Option[Manifest],
+      added: Vector[Manifest.Part],
+      dropped: Set[String],
+      now: Long
+  ): Option[Manifest] = latest.filter(_.columns == base.columns).map { manifest =>
+    val kept = manifest.parts.filterNot(part => dropped(part.name))
+    val gone = manifest.parts.map(_.name).filter(dropped)
+    manifest.copy(id = id, parts = kept ++ added, superseded = discard(manifest, gone, now))
+  }
+
+  /** Parts that no reader needs, neither of this manifest nor of one that was superseded within the grace period. */
+  def removable(next: Manifest, latest: Option[Manifest]): Set[String] = {
+    val needed = (next.parts.map(_.name) ++ next.superseded.map(_.name)).toSet
+    latest.toSet.flatMap((manifest: Manifest) => manifest.superseded.map(_.name)).diff(needed)
+  }
+
+  private def discard(manifest: Manifest, names: Seq[String], now: Long): Vector[Manifest.Superseded] =
+    manifest.superseded.filter(_.since > now - GraceMs) ++ names.map(Manifest.Superseded(_, now))
+}

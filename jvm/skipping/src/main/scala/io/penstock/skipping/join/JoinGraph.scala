@@ -3,8 +3,104 @@ package io.penstock.skipping.join
 import scala.collection.mutable
 
 import org.apache.spark.sql.catalyst.expressions._
-import org.apache.spark.sql.catalyst.plans.logical.{Aggregate, Join, LogicalPlan, Project}
-import org.apache.spark.sql.catalyst.plans.{ExistenceJoin, LeftAnti, LeftOuter, LeftSemi, RightOuter}
+import org.apache.spark.sql.catalyst.plans.logical.{Aggregate, Filter, Join, LogicalPlan, Project}
+import org.apache.spark.sql.catalyst.plans.{ExistenceJoin, InnerLike, LeftAnti, LeftOuter, LeftSemi, RightOuter}
+
+/**
+ * A tree of joins with only filters, projections and groupings between them. The plans below are its relations.
+ * Immutable.
+ */
+private[join] class JoinTree(val top: Join) {
+
+  /**
+   * Right sides of semi joins with columns that occur elsewhere in the tree, too: for `a IN (…)` and `a = b` Spark
+   * makes two semi joins with the same plan. Each is one relation here, and has a tree of its own, since a column that
+   * occurs twice would be ambiguous. The joins above see only the columns that it yields.
+   */
+  private val apart: Seq[LogicalPlan] = {
+    val columns = JoinTree.columns(top).groupMapReduce(identity)(_ => 1)(_ + _)
+    def find(plan: LogicalPlan): Seq[LogicalPlan] = (JoinTree.top(plan), plan) match {
+      case (None, _) => Nil
+      case (_, join @ Join(left, right, LeftSemi, _, _)) =>
+        if (JoinTree.columns(right).exists(columns(_) > 1)) find(left) :+ right
+        else JoinTree.below(join).flatMap(find)
+      case (_, join: Join) => JoinTree.below(join).flatMap(find)
+      case (_, above) => above.children.flatMap(find)
+    }
+    if (columns.values.forall(_ == 1)) Nil else find(top)
+  }
+
+  /** Whether this is a relation of the tree although it contains joins. */
+  def isApart(plan: LogicalPlan): Boolean = apart.exists(_ eq plan)
+
+  /** The topmost join of a part of the tree; None for a relation. */
+  def topOf(plan: LogicalPlan): Option[Join] = if (isApart(plan)) None else JoinTree.top(plan)
+
+  def joins: Seq[Join] = joins(top)
+
+  private def joins(plan: LogicalPlan): Seq[Join] = (topOf(plan), plan) match {
+    case (None, _) => Nil
+    case (_, join: Join) => join +: JoinTree.below(join).flatMap(joins)
+    case (_, above) => above.children.flatMap(joins)
+  }
+
+  /** The relation of a part of the tree that yields the columns. */
+  def relationOf(part: LogicalPlan, columns: AttributeSet): Option[LogicalPlan] = (topOf(part), part) match {
+    case (None, relation) => Option.when(columns.subsetOf(relation.outputSet))(relation)
+    case (_, join: Join) => JoinTree.below(join).flatMap(relationOf(_, columns)).headOption
+    case (_, above) => relationOf(above.children.head, columns)
+  }
+
+  /**
+   * Replace the relation that yields the columns in a part of the tree.
+   *
+   * @return
+   *   None where no relation does, or `change` returns None
+   */
+  def changeRelation(part: LogicalPlan, columns: AttributeSet)(
+      change: LogicalPlan => Option[LogicalPlan]
+  ): Option[LogicalPlan] = (topOf(part), part) match {
+    case (None, relation) => Option.when(columns.subsetOf(relation.outputSet))(relation).flatMap(change)
+    case (_, join: Join) =>
+      changeRelation(join.left, columns)(change)
+        .map(changed => join.copy(left = changed))
+        .orElse(
+          JoinTree
+            .below(join)
+            .lift(1)
+            .flatMap(changeRelation(_, columns)(change))
+            .map(changed => join.copy(right = changed))
+        )
+    case (_, above) =>
+      changeRelation(above.children.head, columns)(change).map(changed => above.withNewChildren(Seq(changed)))
+  }
+}
+
+private[join] object JoinTree {
+
+  /** The topmost join of a plan, if it is a tree of joins. */
+  def top(plan: LogicalPlan): Option[Join] = plan match {
+    case join: Join if isPartOfTree(join) => Some(join)
+    case Filter(condition, child) if condition.deterministic => top(child)
+    case Project(columns, child) if columns.forall(_.deterministic) => top(child)
+    // A grouping without columns yields a row even where no row below contributes.
+    case grouping: Aggregate if grouping.groupingExpressions.nonEmpty && grouping.deterministic => top(grouping.child)
+    case _ => None
+  }
+
+  private def isPartOfTree(join: Join): Boolean = join.condition.forall(_.deterministic) && (join.joinType match {
+    case _: InnerLike | LeftSemi | LeftOuter | RightOuter | LeftAnti | ExistenceJoin(_) => true
+    case _ => false
+  })
+
+  /** The sides of a join that are parts of the tree it is in. */
+  private def below(join: Join): Seq[LogicalPlan] = join.joinType match {
+    case LeftAnti | ExistenceJoin(_) => Seq(join.left)
+    case _ => join.children
+  }
+
+  private def columns(plan: LogicalPlan): Seq[ExprId] = plan.collectLeaves().flatMap(_.output.map(_.exprId))
+}
 
 /** An expression over the columns of one relation of a [[JoinGraph]]. */
 private[join] case class Key(relation: Int, expression: Expression) {
@@ -12,7 +108,7 @@ private[join] case class Key(relation: Int, expression: Expression) {
 }
 
 /**
- * The relations of a [[JoinTree]], and which rows of one need which rows of another.
+ * The relations of a [[JoinTree]], and the rows of one that need rows of another. Immutable.
  *
  * An edge from `a` to `b` states: a row of `b`'s relation contributes to the tree's rows only together with a row of
  * `a`'s relation that contributes too, and in these two `a = b` is true. So rows of `b` that no row of `a` equals may
@@ -20,11 +116,11 @@ private[join] case class Key(relation: Int, expression: Expression) {
  * directions, an outer join only from the preserved side to the other one: a preserved row contributes without a
  * partner.
  *
- * The columns of an outer join's null-supplying side, and of a semi join's right side, are not seen by the joins above:
- * they get edges of their own join alone.
+ * The joins above do not see the columns of an outer join's null-supplying side and of a semi join's right side: these
+ * have edges of their own join alone.
  *
- * A grouping between two joins is part of the tree: of a group that contributes nothing no row does, so that what is
- * asked of a column that rows are grouped by is asked of the rows. Its other columns are no relation's.
+ * A grouping between two joins is part of the tree: no row of a group that contributes nothing does, so a condition on
+ * a grouping column holds for the rows, too. Its other columns belong to no relation.
  */
 private[join] class JoinGraph private (
     val relations: IndexedSeq[LogicalPlan],
@@ -34,7 +130,7 @@ private[join] class JoinGraph private (
 
   private val attributes: IndexedSeq[AttributeSet] = relations.map(_.outputSet)
 
-  /** Of an expression over columns as they are called anywhere in the tree: a key speaks of its relation's own. */
+  /** The key of an expression over columns by any of their names in the tree; a key has its relation's own columns. */
   def key(expression: Expression): Option[Key] = {
     val own = names.resolve(expression)
     val references = own.references
@@ -42,13 +138,13 @@ private[join] class JoinGraph private (
     Option.when(relation >= 0 && references.nonEmpty)(Key(relation, own))
   }
 
-  /** Keys that are restricted by the values of this one, the nearest first; of its neighbours alone or also further. */
+  /** The keys that the values of this one restrict, the nearest first; `further` follows more than one edge. */
   def restrictedBy(key: Key, further: Boolean): Seq[Key] = reach(key, further, edge => edge)
 
-  /** Keys whose values restrict this one, the nearest first; of its neighbours alone or also further. */
+  /** The keys whose values restrict this one, the nearest first; `further` follows more than one edge. */
   def restricting(key: Key, further: Boolean): Seq[Key] = reach(key, further, _.swap)
 
-  /** For each neighbour whose rows the relation's rows need: the pairs of its key and the relation's. */
+  /** By each neighbour that the relation's rows need a row of: the pairs of its key and the relation's. */
   def neighbours(relation: Int): Seq[(Int, Seq[(Key, Key)])] =
     edges.filter(_._2.relation == relation).groupBy(_._1.relation).toSeq.sortBy(_._1)
 
@@ -71,7 +167,7 @@ private[join] object JoinGraph extends PredicateHelper {
     val builder = new Builder(tree)
     builder.visit(tree.top)
     val columns = builder.relations.toSeq.flatMap(_.outputSet.toSeq.map(_.exprId)) ++ builder.names.all
-    // Should ever a column be found in two places, nothing said of it could be trusted.
+    // A column that occurs twice would be ambiguous: it gets no edges.
     val ambiguous = columns.diff(columns.distinct).toSet
     def isCertain(key: Key) = !key.expression.references.exists(column => ambiguous(column.exprId))
     val edges = builder.edges.toSeq.filter { case (a, b) => isCertain(a) && isCertain(b) }
@@ -80,7 +176,7 @@ private[join] object JoinGraph extends PredicateHelper {
 
   /** The equalities of a join's condition, as pairs of an expression of its left and one of its right side. */
   def equalities(join: Join): Seq[(Expression, Expression)] =
-    // Of the condition itself: in the keys Spark extracts, `a <=> b` hides as an equality too, and matches nulls.
+    // The keys that Spark extracts would include `a <=> b` as an equality, which matches nulls.
     join.condition.toSeq.flatMap(splitConjunctivePredicates).collect {
       case EqualTo(a, b) if isOf(a, join.left) && isOf(b, join.right) => (a, b)
       case EqualTo(a, b) if isOf(a, join.right) && isOf(b, join.left) => (b, a)
@@ -89,12 +185,12 @@ private[join] object JoinGraph extends PredicateHelper {
   private def isOf(expression: Expression, side: LogicalPlan): Boolean =
     expression.deterministic && expression.references.nonEmpty && canEvaluate(expression, side)
 
-  /** What projections and groupings call the columns of relations. */
+  /** The names of relations' columns in projections and groupings. */
   private[join] class Names {
     private val columns = mutable.Map.empty[ExprId, Attribute]
     private val order = mutable.ArrayBuffer.empty[ExprId]
 
-    /** As often as each was given. */
+    /** All names, each as often as it occurs. */
     def all: Seq[ExprId] = order.toSeq
 
     def add(name: Alias, column: Attribute): Unit = {
@@ -112,7 +208,7 @@ private[join] object JoinGraph extends PredicateHelper {
     val edges: mutable.ArrayBuffer[(Key, Key)] = mutable.ArrayBuffer.empty
     val names: Names = new Names
 
-    /** The relations whose columns the joins above may speak of. */
+    /** Add the edges of a plan and return the relations whose columns the joins above see. */
     def visit(plan: LogicalPlan): Seq[Int] = (tree.topOf(plan), plan) match {
       case (None, relation) =>
         relations += relation
@@ -129,7 +225,7 @@ private[join] object JoinGraph extends PredicateHelper {
 
     private def columnsOf(above: LogicalPlan): Seq[NamedExpression] = above match {
       case Project(columns, _) => columns
-      // Those that are not grouped by are calculated, and no columns any more.
+      // Columns that are not grouped by are computed.
       case grouping: Aggregate => grouping.aggregateExpressions
       case _ => Nil
     }
@@ -137,7 +233,7 @@ private[join] object JoinGraph extends PredicateHelper {
     private def visitJoin(join: Join): Seq[Int] = {
       val left = visit(join.left)
       join.joinType match {
-        // Says of its left rows which have no partner, or whether: that restricts neither side.
+        // These test whether left rows have a partner, which restricts neither side.
         case LeftAnti | ExistenceJoin(_) => left
         case kind =>
           val right = visit(join.right)

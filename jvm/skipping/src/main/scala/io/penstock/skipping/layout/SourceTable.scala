@@ -11,17 +11,19 @@ import org.apache.spark.sql.execution.datasources.{HadoopFsRelation, LogicalRela
 import org.apache.spark.sql.types._
 import org.apache.spark.sql.{DataFrame, SparkSession}
 
-import io.penstock.skipping.index.{Domain, TableListing}
+import io.penstock.skipping.index.TableListing
+import io.penstock.skipping.model.Domain
 
 /**
- * A Parquet table whose layout is to be judged or changed: a catalog's, or parquet.`path`.
+ * A Parquet table as the source of advice on its layout or of a rewrite: a catalog's, or parquet.`path`.
  *
  * @param root
  *   the directory of its files, qualified
  * @param entry
- *   in the catalog
+ *   the table in the catalog
  * @param version
- *   of the table's commits that its files were listed at, if it is to be replaced at once by what is read from it
+ *   the commit version of the listed files, where a rewrite may replace the table atomically by rows that it reads from
+ *   it
  */
 class SourceTable private (
     val name: Seq[String],
@@ -37,7 +39,7 @@ class SourceTable private (
 
   val partitionColumns: Seq[String] = relation.partitionSchema.fieldNames.toSeq
 
-  /** All of its rows as they are stored: characters are not padded. */
+  /** All rows as stored, without the padding of CHAR columns. */
   val frame: DataFrame = relation.sparkSession.baseRelationToDataFrame(relation)
 
   private lazy val listed = TableListing.list(root, frame.sparkSession.sessionState.newHadoopConf())
@@ -46,13 +48,13 @@ class SourceTable private (
 
   def bytes: Long = listed.map(_.length).sum
 
-  /** From the files' footers. */
+  /** The number of rows, from the files' footers. */
   lazy val rows: Long = frame.count()
 
-  /** What changes whenever a file of the table does. */
+  /** A value that changes with every file of the table. */
   def state: Set[Any] = TableListing.list(root, frame.sparkSession.sessionState.newHadoopConf()).toSet
 
-  /** A column by the name a user gives it. Throws an `IllegalArgumentException` where there is none. */
+  /** A column by a user's name for it. Throws an `IllegalArgumentException` where there is none. */
   def column(asked: String): StructField = {
     val resolver = frame.sparkSession.sessionState.conf.resolver
     frame.schema.find(field => resolver(field.name, asked)).getOrElse {
@@ -62,12 +64,12 @@ class SourceTable private (
     }
   }
 
-  /** Whether ranges of it tell which files to skip. */
+  /** Whether files can be skipped by ranges of the column. */
   def canBeRanged(field: StructField): Boolean = Domain.of(field.dataType).isDefined
 
   /**
-   * Whether directories can name its values and give them back: in a session of another time zone too, and without a
-   * catalog, where types are guessed.
+   * Whether names of directories preserve the column's values, also for sessions in other time zones and, without a
+   * catalog, for inferred types.
    */
   def canPartition(field: StructField): Boolean = field.dataType match {
     case IntegerType | DateType => true
@@ -75,7 +77,7 @@ class SourceTable private (
     case _ => false
   }
 
-  /** About `SampleRows` rows of these columns, every row as likely as another. Reads these columns whole. */
+  /** A uniform sample of about `SampleRows` rows of these columns, which it reads whole. */
   def sample(columns: Seq[String]): Seq[Seq[Any]] = {
     val fraction = math.min(1.0, SampleRows.toDouble / math.max(rows, 1))
     val chosen = frame.select(columns.map(name => frame.col(Layout.quoted(name))): _*)
@@ -91,17 +93,18 @@ object SourceTable {
   private val Seed = 1L
 
   /**
-   * Throws an `IllegalArgumentException` for what is no Parquet table, and what Spark throws where there is nothing.
+   * The table of this name. Throws an `IllegalArgumentException` where it is not a Parquet table, and Spark's exception
+   * where there is none.
    */
   def of(spark: SparkSession, name: Seq[String]): SourceTable = at(spark, name, None)
 
   /**
-   * As [[of]], of a table that is to be replaced: with the files that it has now, and what tells whether it changed.
+   * The table as [[of]] has it, for a rewrite: with its present files, and the version that shows a later change.
    */
   def toReplace(spark: SparkSession, name: Seq[String]): SourceTable = {
     val known = of(spark, name)
     val version = CommitVersion.of(spark, known.root)
-    // The session may have listed it long ago; what is listed from here on is of this version, or a later one.
+    // The session may have listed the table long ago; a listing from here on is of this version or a later one.
     known.entry.foreach(table => spark.sessionState.catalog.refreshTable(table.identifier))
     spark.catalog.refreshByPath(known.root.toString)
     at(spark, name, version)
@@ -127,19 +130,19 @@ object SourceTable {
 }
 
 /**
- * The commits of `io.penstock.fs`, where that is the session's commit protocol: it deletes what a job replaces when the
- * job is committed, not before the job reads it, and knows which of two jobs came first. By its names, since each of
- * the two plug-ins is there without the other.
+ * The commit versions of `io.penstock.fs`, where that is the session's commit protocol: it deletes replaced files when
+ * a job commits, not before the job reads them, and orders concurrent jobs. It is found by name, since each of the two
+ * modules works without the other.
  */
 private[layout] object CommitVersion {
 
   private val Protocol = "io.penstock.fs.commit.AtomicCommitProtocol"
   private val Versions = "io.penstock.fs.commit.TableVersion"
 
-  /** Option of a write, which fails where the table has another version when it is committed. */
+  /** The option of a write that fails its commit where the table then has another version. */
   val Expected = "fs.s3a.penstock.commit.expected.version"
 
-  /** None where the table is committed to otherwise. Throws an `IOException` where its store cannot be asked. */
+  /** The table's version; None under another commit protocol. Throws an `IOException` where the store fails. */
   def of(spark: SparkSession, root: Path): Option[Long] =
     Option.when(root.toUri.getScheme == "s3a" && spark.sessionState.conf.fileCommitProtocolClass == Protocol) {
       val versions = Class.forName(Versions, true, Thread.currentThread.getContextClassLoader)

@@ -9,14 +9,14 @@ import org.apache.spark.sql.execution._
 import org.apache.spark.sql.execution.datasources.FileStatusWithMetadata
 
 /**
- * In `verify` mode nothing is skipped; instead every row of a file that would have been is held against the scan's
- * filters and the joins' keys.
+ * The rule of `verify` mode: nothing is skipped; instead, rows of files that would be skipped are tested with the
+ * scan's filters and the joins' keys. A match fails the query with an `IllegalStateException`.
  */
 object VerifySkipping extends Rule[SparkPlan] {
 
   override def apply(plan: SparkPlan): SparkPlan = plan.transformUp {
     case scan: FileSourceScanExec => verified(scan)
-    // Verified before.
+    // This plan was verified before.
     case FilterExec(_: ContributesNothing, inner @ FilterExec(_: ContributesNothing, _)) => inner
   }
 
@@ -27,7 +27,7 @@ object VerifySkipping extends Rule[SparkPlan] {
           case keys: SkippingKeys => InSubqueryExec(keys.child, keys.plan, keys.exprId, isDynamicPruning = false)
           case filter if !filter.isInstanceOf[SkippingExpression] => filter
         }
-        // Without a filter nothing is skipped.
+        // A scan without filters skips nothing.
         conditions.reduceOption(And).fold[SparkPlan](scan) { condition =>
           FilterExec(ContributesNothing(condition, InputFileName(), paths), scan)
         }
@@ -36,7 +36,7 @@ object VerifySkipping extends Rule[SparkPlan] {
   }
 }
 
-/** The files that a scan would have skipped. Filled in the driver before tasks are sent out with it. */
+/** The files that a scan would have skipped. The driver fills it before tasks are serialized with it. */
 class SkippedPaths extends Serializable {
   @volatile private var paths = Set.empty[String]
 
@@ -47,10 +47,11 @@ class SkippedPaths extends Serializable {
 }
 
 /**
- * True, unless a row of a file that would have been skipped meets the condition: then the query fails.
+ * Always true; throws an `IllegalStateException` for a row of a file that would have been skipped and meets the
+ * condition.
  *
  * @param file
- *   the path the row is from
+ *   the path of the row's file
  */
 case class ContributesNothing(condition: Expression, file: Expression, skipped: SkippedPaths)
     extends BinaryExpression
@@ -65,7 +66,7 @@ case class ContributesNothing(condition: Expression, file: Expression, skipped: 
     val path = file.eval(row).toString
     if (skipped.contains(path) && condition.eval(row) == true) {
       throw new IllegalStateException(
-        s"A file that would have been skipped holds a row the query is about: $path. Either its index is wrong or " +
+        s"A file that would have been skipped holds a row of the query's result: $path. Either its index is wrong or " +
           "Penstock is. Drop the table's skipping index (DROP SKIPPING INDEX ON ...) and please report this."
       )
     }

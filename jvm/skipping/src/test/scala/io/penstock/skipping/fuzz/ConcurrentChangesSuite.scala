@@ -12,7 +12,7 @@ import org.scalatest.funsuite.AnyFunSuite
 import org.scalatest.matchers.should.Matchers
 
 import io.penstock.skipping.LocalSpark
-import io.penstock.skipping.index.IndexMaintenance
+import io.penstock.skipping.build.IndexMaintenance
 
 /**
  * Files are added, overwritten and deleted while two refresh the indexes all the time and queries are asked. A

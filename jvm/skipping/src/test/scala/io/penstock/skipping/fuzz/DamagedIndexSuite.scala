@@ -13,8 +13,9 @@ import org.scalatest.funsuite.AnyFunSuite
 import org.scalatest.matchers.should.Matchers
 
 import io.penstock.skipping.LocalSpark
-import io.penstock.skipping.filter.{FileFilter, Keys}
-import io.penstock.skipping.index.{IndexCatalog, IndexMaintenance, IndexedTable}
+import io.penstock.skipping.build.{IndexMaintenance, IndexedTable}
+import io.penstock.skipping.index.IndexCatalog
+import io.penstock.skipping.model.{FileFilter, RangeSet}
 
 /** An index that cannot be trusted is no index: each query is answered from all files, and none fails. */
 class DamagedIndexSuite extends AnyFunSuite with Matchers with LocalSpark with AdaptiveSparkPlanHelper {
@@ -156,7 +157,7 @@ class DamagedIndexSuite extends AnyFunSuite with Matchers with LocalSpark with A
           case Some(index) =>
             val number = index.find("", holder, file.getLen, file.getModificationTime)
             if (number < 0) unusable += 1
-            val kept = index.select(FileFilter.among("id", Keys.Integral.points(Array(250L))))
+            val kept = index.select(FileFilter.among("id", RangeSet.Integral.points(Array(250L))))
             (number < 0 || kept.get(number)) shouldBe true
         }
       }

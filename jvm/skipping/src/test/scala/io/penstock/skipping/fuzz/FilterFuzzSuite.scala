@@ -15,8 +15,8 @@ import org.scalatest.funsuite.AnyFunSuite
 import org.scalatest.matchers.should.Matchers
 
 import io.penstock.skipping.LocalSpark
-import io.penstock.skipping.filter.StaticFilters
 import io.penstock.skipping.index.{IndexCatalog, TableIndex, TablePath}
+import io.penstock.skipping.model.FilterTranslator
 
 /**
  * Random filters, optimised by Spark, against every row of the files they drop. Nothing is run by Spark, so that many
@@ -89,7 +89,7 @@ class FilterFuzzSuite extends AnyFunSuite with Matchers with LocalSpark with Pre
         val plan = spark.table(table).where(filter).queryExecution.optimizedPlan
         condition(plan).map { condition =>
           val asked =
-            new StaticFilters(index.columns, caseSensitive = false).translate(splitConjunctivePredicates(condition))
+            new FilterTranslator(index.columns, caseSensitive = false).translate(splitConjunctivePredicates(condition))
           val kept = index.select(asked)
           val predicate = Predicate.createInterpreted(bind(condition))
           val gone = rows.filterNot { case (file, _) => kept.get(file) }

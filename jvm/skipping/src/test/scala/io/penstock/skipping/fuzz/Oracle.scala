@@ -8,7 +8,7 @@ import org.apache.spark.sql.execution.adaptive.AdaptiveSparkPlanHelper
 import org.apache.spark.sql.execution.{FileSourceScanExec, SparkPlan}
 import org.apache.spark.sql.{Row, SparkSession}
 
-import io.penstock.skipping.SkippingSettings.Prefix
+import io.penstock.skipping.model.SkippingSettings.Prefix
 import io.penstock.skipping.plan.SkippingKeys
 
 /** What came of a query. */

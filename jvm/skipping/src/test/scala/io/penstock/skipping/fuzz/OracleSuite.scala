@@ -9,8 +9,8 @@ import org.scalatest.funsuite.AnyFunSuite
 import org.scalatest.matchers.should.Matchers
 
 import io.penstock.skipping.LocalSpark
-import io.penstock.skipping.SkippingSettings.Prefix
-import io.penstock.skipping.index.{IndexMaintenance, IndexedTable}
+import io.penstock.skipping.build.{IndexMaintenance, IndexedTable}
+import io.penstock.skipping.model.SkippingSettings.Prefix
 
 /**
  * What fuzzing rests on: that a file which is skipped wrongly is noticed. Here the index lies: two files have changed

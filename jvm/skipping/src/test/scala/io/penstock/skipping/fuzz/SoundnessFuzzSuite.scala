@@ -9,7 +9,7 @@ import org.scalatest.funsuite.AnyFunSuite
 import org.scalatest.matchers.should.Matchers
 
 import io.penstock.skipping.LocalSpark
-import io.penstock.skipping.plan.Patience
+import io.penstock.skipping.plan.SubqueryTimeout
 
 /**
  * Random queries over random tables have the same answers with skipping and without.
@@ -43,7 +43,7 @@ class SoundnessFuzzSuite extends AnyFunSuite with Matchers with LocalSpark {
         s"${tally.pointless.size} fail anyway"
     )
     tally.failures shouldBe empty
-    withClue("keys that never came")(Patience.timesLost shouldBe 0)
+    withClue("keys that never came")(SubqueryTimeout.timesLost shouldBe 0)
     if (tally.asked >= Enough) {
       // Or the fuzzer asks nothing any more.
       withClue(tally.pointless.mkString("\n"))(tally.pointless.size should be < tally.asked / 8)

@@ -6,6 +6,8 @@ import java.util.Locale
 import org.apache.hadoop.fs.FileUtil
 import org.apache.spark.sql.SparkSession
 
+import io.penstock.skipping.build.{IndexMaintenance, IndexedTable}
+
 /**
  * What building, refreshing and loading an index cost, on an idle machine, in a directory of a local disk (nothing else
  * of it is touched):

@@ -1,15 +1,17 @@
 package io.penstock.skipping.index
 
 import java.nio.file.{Files, Path => LocalPath}
+import java.util.concurrent.ConcurrentLinkedQueue
 
 import scala.jdk.CollectionConverters._
 
-import org.apache.hadoop.fs.Path
+import org.apache.hadoop.fs.{FSDataInputStream, Path}
 import org.apache.spark.sql.DataFrame
 import org.apache.spark.sql.execution.datasources.{HadoopFsRelation, LogicalRelation}
 import org.scalatest.{Assertions, Suite}
 
-import io.penstock.skipping.LocalSpark
+import io.penstock.skipping.build.{Change, IndexMaintenance, IndexedTable}
+import io.penstock.skipping.{LocalSpark, PlainLocalFileSystem}
 
 /** Tables of a suite, and what their indexes hold. */
 trait IndexedFiles extends LocalSpark { this: Suite with Assertions =>
@@ -58,5 +60,30 @@ trait IndexedFiles extends LocalSpark { this: Suite with Assertions =>
     val walk = Files.walk(LocalPath.of(new Path(path).toUri.getPath))
     try walk.iterator.asScala.filter(Files.isRegularFile(_)).toVector
     finally walk.close()
+  }
+}
+
+/** The local files, noting which are opened. */
+class OpenedFiles extends PlainLocalFileSystem {
+  override def open(file: Path, bufferSize: Int): FSDataInputStream = {
+    OpenedFiles.names.add(file.getName)
+    super.open(file, bufferSize)
+  }
+}
+
+object OpenedFiles {
+  private val names = new ConcurrentLinkedQueue[String]
+
+  // Other suites of this process have their own local file system in Hadoop's cache.
+  val settings: Map[String, String] = Map(
+    "spark.hadoop.fs.file.impl" -> classOf[OpenedFiles].getName,
+    "spark.hadoop.fs.file.impl.disable.cache" -> "true"
+  )
+
+  /** The names of the files that were opened meanwhile. */
+  def during[A](action: => A): (A, Seq[String]) = {
+    names.clear()
+    val result = action
+    (result, names.asScala.toVector)
   }
 }

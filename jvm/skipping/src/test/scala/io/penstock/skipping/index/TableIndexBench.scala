@@ -10,8 +10,8 @@ import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.Path
 import org.apache.spark.sql.types.{LongType, StringType}
 
-import io.penstock.skipping.filter.FileFilter.Among
-import io.penstock.skipping.filter.Keys
+import io.penstock.skipping.model.FileFilter.Among
+import io.penstock.skipping.model.{IndexedColumn, RangeSet, Value}
 
 /**
  * What an index of many files costs in the driver, on one thread of an idle machine:
@@ -131,10 +131,10 @@ private class TableIndexBench(files: Int, repetitions: Int) {
     table
   }
 
-  private def keysOf(column: IndexedColumn, count: Int): Keys = {
+  private def keysOf(column: IndexedColumn, count: Int): RangeSet = {
     val random = new Random(count)
     val drawn = Array.fill(count)(random.nextLong(1000L * files))
-    if (column == strings) Keys.Bytes.points(drawn.map(string).collect { case Value.Bytes(bytes) => bytes })
-    else Keys.Integral.points(drawn)
+    if (column == strings) RangeSet.Bytes.points(drawn.map(string).collect { case Value.Bytes(bytes) => bytes })
+    else RangeSet.Integral.points(drawn)
   }
 }

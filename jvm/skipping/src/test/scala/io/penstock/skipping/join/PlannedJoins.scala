@@ -9,8 +9,8 @@ import org.apache.spark.sql.execution.datasources.{HadoopFsRelation, LogicalRela
 import org.scalatest.Suite
 
 import io.penstock.skipping.LocalSpark
-import io.penstock.skipping.filter.FileFilter
-import io.penstock.skipping.index.{ColumnSummary, IndexedColumn, TableIndex}
+import io.penstock.skipping.index.{ColumnSummary, TableIndex}
+import io.penstock.skipping.model.{FileFilter, IndexedColumn}
 import io.penstock.skipping.plan.{SkipFiles, SkippingColumnarRule}
 
 /** A session over tables whose indexes are told rather than built, and say nothing of any file. */

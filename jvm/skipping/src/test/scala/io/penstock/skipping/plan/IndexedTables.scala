@@ -12,7 +12,8 @@ import org.apache.spark.sql.{DataFrame, Row}
 import org.scalatest.Suite
 
 import io.penstock.skipping.LocalSpark
-import io.penstock.skipping.index.{IndexMaintenance, IndexedTable, TablePath}
+import io.penstock.skipping.build.{IndexMaintenance, IndexedTable}
+import io.penstock.skipping.index.TablePath
 
 /** Small tables of several files with real indexes, and what their scans came to. */
 trait IndexedTables extends LocalSpark with AdaptiveSparkPlanHelper { this: Suite =>

@@ -4,9 +4,9 @@ import org.apache.spark.sql.Column
 import org.apache.spark.sql.catalyst.expressions.Expression
 import org.apache.spark.sql.classic.ExpressionUtils
 
-/** What Spark keeps to its own packages. */
+/** Access to members that Spark keeps private to its packages. */
 object Columns {
 
-  /** A column of a DataFrame for an expression over its plan's attributes. */
+  /** The DataFrame column of an expression over its plan's attributes. */
   def of(expression: Expression): Column = ExpressionUtils.column(expression)
 }

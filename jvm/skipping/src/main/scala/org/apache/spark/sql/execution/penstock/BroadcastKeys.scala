@@ -7,22 +7,22 @@ import org.apache.spark.sql.execution.joins.{HashJoin, HashedRelation, LongHashe
 
 /**
  * The keys of a side that was broadcast for a hash join. Spark's own node for this, `SubqueryBroadcastExec`, needs a
- * session that is still usable, which it is no longer when the end of an application's last query is told.
+ * usable session, which an application no longer has when the event of its last query arrives.
  */
 object BroadcastKeys {
 
   /**
    * @param keys
-   *   the join's, on the side that was broadcast
+   *   the join's keys on the broadcast side
    * @param place
-   *   which of them
+   *   the position of the needed key
    * @return
-   *   its values, as Catalyst has them; a value may come several times
+   *   its values, as Catalyst holds them; a value may occur several times
    */
   def of(exchange: BroadcastExchangeExec, keys: Seq[Expression], place: Int): Iterator[Any] = {
     val relation = exchange.executeBroadcast[HashedRelation]().value
     val key = relation match {
-      // Short keys share a long there.
+      // Such a relation packs short keys into one long.
       case _: LongHashedRelation => HashJoin.extractKeyExprAt(keys, place)
       case _ => BoundReference(place, keys(place).dataType, keys(place).nullable)
     }
