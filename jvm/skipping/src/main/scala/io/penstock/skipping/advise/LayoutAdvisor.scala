@@ -130,7 +130,7 @@ object LayoutAdvisor {
   private def whyNot(least: Option[Double], facts: TableFacts, objectBytes: Long): String = least match {
     case Some(bytes) =>
       s"with the best other layout they would read ${Bytes.text(bytes.toLong)}: not worth a rewrite"
-    case None if facts.columns.isEmpty => "no condition is one that files can be skipped by"
+    case None if facts.columns.isEmpty => "no column has a condition that files can be skipped by"
     case None => s"it is too small to be cut into objects of ${Bytes.text(objectBytes)}"
   }
 }
