@@ -14,9 +14,9 @@ import org.scalatest.{Args, Status, Suite}
 import io.penstock.fs.Counters
 import io.penstock.fs.commit.CommitExtension
 import io.penstock.fs.scan.ScanExtension
-import io.penstock.skipping.plan.SkippedFilesExec
 import io.penstock.skipping.SkippingExtension
 import io.penstock.skipping.model.SkippingCounters
+import io.penstock.skipping.plan.SkippedFilesExec
 
 /**
  * One of Spark's suites over Penstock: with the session extension, an index after each write, and in-memory rows in
