@@ -38,10 +38,10 @@ class SkippingSettings(conf: SQLConf) {
   /** Whether writes through this session refresh the index of a table that has one. */
   def refreshOnWrite: Boolean = conf.getConf(RefreshOnWrite)
 
-  /** Where the session notes which filters and joins came (a directory's URI), for advice on layouts. */
+  /** The URI of the directory of notes on filters and joins, for advice on layouts; None keeps no notes. */
   def history: Option[String] = conf.getConf(History).filter(_.nonEmpty)
 
-  /** How large the objects of a table are to be when it is laid out. */
+  /** The size of the objects of a table in a new layout, in bytes. */
   def objectBytes: Long = conf.getConf(ObjectSize)
 }
 
