@@ -53,7 +53,7 @@ def _exit_codes() -> str:
 
 
 def _settings() -> str:
-    (source,) = SKIPPING.rglob("SkippingSettings.scala")
+    source = SKIPPING / "io" / "penstock" / "skipping" / "model" / "Settings.scala"
     rows = [
         f"- `{name}` ({f'`{default}`' if how.startswith('WithDefault') else 'unset'}): {about}"
         for name, about, _, how, default in _SETTING.findall(source.read_text("utf-8"))
