@@ -154,7 +154,7 @@ def requests_by_round(run: Run) -> list[RoundRequests]:
         return [
             RoundRequests(
                 {"GET": sum(sample["lake"].get("requests_get", 0) for sample in samples)},
-                sum(table["files"] for sample in samples for table in sample["reads"].values()),
+                _opened_files(samples),
             )
             for samples in _by_round(queries).values()
         ]

@@ -57,7 +57,7 @@ class PenstockFileSystem extends S3AFileSystem {
   }
 
   /**
-   * In nanoseconds of any one clock: by it a listing is told from the next one, and what was listed ahead is forgotten.
+   * In nanoseconds of any one clock: by it a listing is distinguished from the next one, and what was listed ahead is forgotten.
    */
   protected def now(): Long = System.nanoTime()
 
@@ -120,7 +120,7 @@ class PenstockFileSystem extends S3AFileSystem {
   }
 
   /**
-   * Opens a small object whose pages are all here by itself; anything else is S3A's to open, which its stream is told
+   * Opens a small object whose pages are all here by itself; anything else is S3A's to open, which its stream learns
    * the split's end of.
    */
   override def openFileWithOptions(
@@ -142,8 +142,8 @@ class PenstockFileSystem extends S3AFileSystem {
           incrementStatistic(Statistic.INVOCATION_OPEN)
           ScannedFile.isAwaited(ScannedFile(at, file.getLen, file.getModificationTime)): Unit
           objects.open(of, statistics) { etag =>
-            val told = etag.fold(file)(status(at, file.getLen, file.getModificationTime, _))
-            FutureIO.awaitFuture(s3a(parameters.withStatus(told)))
+            val opened = etag.fold(file)(status(at, file.getLen, file.getModificationTime, _))
+            FutureIO.awaitFuture(s3a(parameters.withStatus(opened)))
           }
         }
     opened.fold(s3a(parameters))(CompletableFuture.completedFuture(_))

@@ -174,7 +174,7 @@ private[cache] final class StoreCosts {
 /**
  * What a page costs in a tier and from the store, as far as this process has seen. A disk may be slower than a store
  * that is near: then pages that nobody has asked the tier for by themselves, those of scans and those that memory gives
- * up, are not worth writing there, and the tier gives way.
+ * up, are not worth writing there, and the tier leaves them to the store.
  *
  * @param fetching
  *   of bytes from the store, waiting for responses included

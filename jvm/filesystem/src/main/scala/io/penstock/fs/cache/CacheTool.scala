@@ -138,7 +138,7 @@ private[cache] final class TierAudit(directory: TierDirectory, table: PageTable,
    * Reads every byte, drops what is damaged or belongs to no slot, empties slots whose file is gone, and counts anew.
    *
    * @param dropped
-   *   is told of each file
+   *   receives each file
    */
   def verify(dropped: (Path, String) => Unit): Verified = {
     var result = Verified(0, 0, 0, 0, 0)

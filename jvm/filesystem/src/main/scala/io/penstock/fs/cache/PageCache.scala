@@ -21,13 +21,13 @@ trait PageCache {
   /** Whether a page that is fetched now has a chance to be kept; false when no tier works. */
   def keeps: Boolean
 
-  /** Bytes of a scan that would be kept now, as far as can be told without making room. */
+  /** Bytes of a scan that would be kept now, as far as is known without making room. */
   def roomForScan: Long
 
   /** The page, pinned until it is closed; none if it is in no tier. Counts towards hits and misses. */
   def find(of: ObjectIdentity, index: Long): Option[Page]
 
-  /** Whether [[find]] would find the page, as far as can be told without touching it; counts nothing. */
+  /** Whether [[find]] would find the page, as far as is known without touching it; counts nothing. */
   def has(of: ObjectIdentity, index: Long): Boolean
 
   /**
@@ -38,7 +38,7 @@ trait PageCache {
    */
   def claim(of: ObjectIdentity, index: Long, patienceMs: Long): Claim
 
-  /** Bytes came from the store in so long, waiting included: a tier that is no faster gives way to it. */
+  /** Bytes came from the store in so long, waiting included: a tier that is no faster leaves pages to it. */
   def fetched(bytes: Long, nanos: Long): Unit
 
   /** The store took so long to begin an answer. */

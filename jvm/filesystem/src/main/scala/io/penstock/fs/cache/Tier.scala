@@ -21,7 +21,7 @@ import io.penstock.fs.Counters
  * @param next
  *   where pages go that must leave this tier, as far as [[EvictionPolicy.isWorthMoving]]
  * @param costs
- *   by which it gives way to the store; none if it never does
+ *   by which it leaves pages to the store; none if it never does
  * @param restMs
  *   how long a tier is left alone that failed
  */
@@ -102,7 +102,7 @@ private[cache] final class Tier(
       insert(key, bytes, cause)(PageFile.write(_, data, trailer.duplicate()))
     }
 
-  /** Bytes of a scan that would be kept now, as far as can be told without making room. */
+  /** Bytes of a scan that would be kept now, as far as is known without making room. */
   def roomForScan: Long = if (givingWay.forall(_.pays)) attempt(0L)(_.table.roomFor(EvictionPolicy.Scanned)) else 0
 
   /** How often the page was read without being kept. */
@@ -116,7 +116,8 @@ private[cache] final class Tier(
   private def entryOf(of: ObjectIdentity, index: Long): PageKey =
     of.page(index / Touches.PagesOfEntry, settings.pageSize)
 
-  private val givingWay: Option[TierCosts] = costs.filter(_ => settings.givesWay)
+  /** The costs of a tier that leaves pages to the store; reads from another one need not be timed. */
+  private[cache] val givingWay: Option[TierCosts] = costs.filter(_ => settings.givesWay)
 
   private def takesNext: Boolean = givingWay.forall { costs =>
     if (!costs.pays && toldOfCosts.compareAndSet(false, true))
@@ -166,7 +167,7 @@ private[cache] final class Tier(
     attempt[Outcome](Refused)(tier => fill(tier, key, bytes, cause)(create(tier, key, _, cause, write)))
 
   /**
-   * Takes room and a slot for a page, for as long as `make`, which is told how many blocks it has, takes to put its
+   * Takes room and a slot for a page, for as long as `make`, which receives its number of blocks, takes to put its
    * file in place.
    *
    * @param had

@@ -141,7 +141,7 @@ final private[commit] class JobOutput(
   /** Once true, taking the job back could take back what is decided. */
   private var mayBeDecided = false
 
-  /** The write's own settings: what it replaces may be told before it begins, with those of the file system. */
+  /** The write's own settings: what it replaces may be set before it begins, with those of the file system. */
   private var settings = conf
 
   /**
@@ -216,7 +216,7 @@ private[commit] object JobOutput {
   private val proven = ConcurrentHashMap.newKeySet[(String, String)]()
 }
 
-/** What must hold for a job to be committed as a whole, told before the job does any work. */
+/** What must hold for a job to be committed as a whole, checked before the job does any work. */
 private[commit] object Requirements {
 
   def check(fs: S3AFileSystem): Unit = {

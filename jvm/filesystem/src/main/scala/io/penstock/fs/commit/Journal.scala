@@ -136,7 +136,7 @@ private[fs] object Journal {
 
   private val Probe = ".conditions-"
 
-  /** Whether nobody needs it after a while. Of outcomes, told by their length, that a job is lost is kept for good. */
+  /** Whether nobody needs it after a while. Of outcomes, which differ by length, that a job is lost is kept for good. */
   def isTransient(listed: Listed): Boolean = listed.key.contains(Directory + Probe) ||
     (listed.key.endsWith(OutcomeSuffix) && listed.bytes != Outcome.Lost.content.length)
 

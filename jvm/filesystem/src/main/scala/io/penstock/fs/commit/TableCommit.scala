@@ -136,7 +136,7 @@ final private[commit] class TableCommit(
       }
   }
 
-  /** Whatever the reply, afterwards it is known whether the record is there, or else who is told so. */
+  /** Whatever the reply, afterwards it is known whether the record is there, or the failure says that it is not known. */
   private def append(generation: Long, record: CommitRecord): Boolean =
     try journal.append(generation, record)
     catch {

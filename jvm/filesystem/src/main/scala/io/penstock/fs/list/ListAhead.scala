@@ -35,7 +35,7 @@ final private[fs] class ListAhead(
    * @param key
    *   of the directory, without a slash at its end
    */
-  def list[A](key: String, alone: => A)(told: Vector[ListedObject] => A): A = {
+  def list[A](key: String, alone: => A)(listed: Vector[ListedObject] => A): A = {
     val parent = key.substring(0, key.lastIndexOf('/') + 1)
     val directory = key.substring(parent.length)
     if (parent.isEmpty || !KeyPage.isPartition(directory)) alone
@@ -54,7 +54,7 @@ final private[fs] class ListAhead(
           case Answer.Alone => None
         }
       } match {
-        case Some(objects) => told(objects)
+        case Some(objects) => listed(objects)
         case None =>
           try alone
           finally siblings.synchronized(siblings.answered(clock()))
@@ -113,7 +113,7 @@ private[list] object Answer {
  * The policy of listing ahead, of the directories below one parent. Pure: times are given, in nanoseconds of one clock.
  *
  * Whoever lists two partitions within [[Siblings.Pause]] is expected to list those that follow them. What was learnt
- * ahead is told once, and forgotten after [[Siblings.MaxAge]] or once the lister has paused: so partitions listed one
+ * ahead is returned once, and forgotten after [[Siblings.MaxAge]] or once the lister has paused: so partitions listed one
  * after the other count as one listing, of the time at which its page was asked for.
  */
 final private[list] class Siblings {
@@ -199,7 +199,7 @@ private[list] object Siblings {
   /** Between an answer and the next question of one lister. */
   val Pause: Long = 100L * 1000 * 1000
 
-  /** Of what is told without asking the store. */
+  /** The age of what is returned without asking the store. */
   val MaxAge: Long = 1000L * 1000 * 1000
 
   val FirstPage = 50

@@ -85,28 +85,27 @@ final private[read] class Fetcher(
     }
   }
 
-  /** Opens a response from which the reader takes the bytes himself; as [[response]]. */
-  def readThrough(from: Long, until: Long, use: ReadThroughStream.Use): ReadThroughStream = {
-    val opened = response(from, until, () => false)
-    new ReadThroughStream(layout, cache, identity, opened, from, until, plan.readOver, use)
-  }
-
   /**
-   * Opens a response for these bytes, of the version that the stream reads.
+   * Opens a response for these bytes, of the version that the stream reads, from which the reader takes them himself.
    *
+   * @param stopped
+   *   asked now and then: whether nobody wants the bytes any more
    * @throws java.io.IOException
    *   what S3A's streams throw
    */
-  @tailrec def response(from: Long, until: Long, stopped: () => Boolean): Download = {
+  @tailrec def readThrough(
+      from: Long,
+      until: Long,
+      use: ReadThroughStream.Use,
+      stopped: () => Boolean
+  ): ReadThroughStream = {
     identity.pages(): Unit
     open(from, until, identity.expected, stopped) match {
-      case Some(opened) => opened
-      case None => response(from, until, stopped)
+      case Some(opened) =>
+        new ReadThroughStream(layout, cache, identity, opened, from, until, plan.readOver, use)
+      case None => readThrough(from, until, use, stopped)
     }
   }
-
-  /** The store refused the version that a response had begun with. */
-  def changed(): Unit = identity.changed(identity.expected): Unit
 
   /** One call of [[fetch]]. */
   final private class Fetch(demanded: Boolean, scanned: Boolean, sink: PageSink, stopped: () => Boolean) {
@@ -221,7 +220,7 @@ final private[read] class Fetcher(
           var taken = false
           try {
             val wanted = layout.size(page)
-            val length = download.read(buffer, 0, wanted)
+            val length = identity.reading(download.read(buffer, 0, wanted))
             Counters.BytesFetched.add(length.toLong)
             if (length < wanted) ended = true
             else if (grants.refused(page, ByteBuffer.wrap(buffer, 0, length), scanned)) goesOn = demanded
@@ -229,10 +228,6 @@ final private[read] class Fetcher(
           } finally if (!taken) buffers.give(buffer)
           page += 1
         }
-      } catch {
-        case e: RemoteFileChangedException =>
-          changed()
-          throw e
       } finally download.close()
       goesOn
     }

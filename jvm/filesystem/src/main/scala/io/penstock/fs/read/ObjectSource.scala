@@ -174,7 +174,7 @@ private object S3ASource {
  * @param stopped
  *   asked between two reads: whether nobody wants the bytes any more
  * @param cache
- *   is told how long the store took for what
+ *   notes how long the store took for what
  */
 final private[read] class Download(
     source: ObjectSource,

@@ -48,7 +48,7 @@ final private[read] class PageReader(
       }
   }
 
-  /** Whether the page is there, as far as can be told without touching it. */
+  /** Whether the page is there, as far as is known without touching it. */
   def has(index: Long): Boolean = {
     val of = identity.pages()
     of != null && cache.has(of, index)
@@ -94,17 +94,12 @@ final private[read] class PageReader(
   }
 
   /** Opens a response for these bytes; as [[Fetcher.readThrough]]. */
-  def readThrough(from: Long, until: Long, use: ReadThroughStream.Use): ReadThroughStream =
-    fetcher.readThrough(from, until, use)
-
-  /** Reads ranges into buffers, and keeps nothing. */
-  def download(from: Long, until: Long, stopped: () => Boolean): Download = fetcher.response(from, until, stopped)
-
-  /** As [[Fetcher.changed]]. */
-  def changed(): Unit = fetcher.changed()
-
-  /** The page was read from the store, in part or whole, and not kept. */
-  def passed(index: Long): Unit = cache.passed(identity.nameless, index)
+  def readThrough(
+      from: Long,
+      until: Long,
+      use: ReadThroughStream.Use,
+      stopped: () => Boolean = () => false
+  ): ReadThroughStream = fetcher.readThrough(from, until, use, stopped)
 
   /** Brings all pages of `request`; as [[Fetcher.fetch]]. */
   def fetch(request: Request, scanned: Boolean, sink: PageSink, stopped: () => Boolean): Unit =

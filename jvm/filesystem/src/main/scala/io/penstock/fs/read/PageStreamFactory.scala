@@ -79,12 +79,12 @@ class PageStreamFactory extends AbstractObjectInputStreamFactory("PageStreamFact
     val attributes = parameters.getObjectAttributes
     val layout = Layout(attributes.getLen, pages.pageSize)
     val plan = ReadPlan(layout, longestRequest.max(pages.pageSize.toLong), shortestSeek, readOver, longestMerged)
-    val told = parameters.getContext.getDstFileStatus
-    val modified = told.getModificationTime / 1000
+    val listed = parameters.getContext.getDstFileStatus
+    val modified = listed.getModificationTime / 1000
     val status = ObjectStatus(endpoint, attributes.getBucket, attributes.getKey, attributes.getLen, modified)
     val source = new S3ASource(parameters)
     val etag = EntityTag.strong(attributes.getETag)
-    val scanned = ScannedFile.isAwaited(ScannedFile(told.getPath, told.getLen, told.getModificationTime))
+    val scanned = ScannedFile.isAwaited(ScannedFile(listed.getPath, listed.getLen, listed.getModificationTime))
     val identity = new StreamIdentity(status, known, strict, etag, source, maxStaleness, mayBeKept = scanned)
     val background = (work: Runnable) => {
       parameters.getCallbacks.submit[Unit](() => work.run())

@@ -128,7 +128,7 @@ final private[read] class ReadThroughStream(
 
   /** @return how many bytes there were: fewer only if the object has ended */
   private def next(into: Array[Byte], offset: Int, wanted: Int): Int = {
-    val length = download.read(into, offset, wanted)
+    val length = identity.reading(download.read(into, offset, wanted))
     Counters.BytesFetched.add(length.toLong)
     position += wanted
     length

@@ -1,5 +1,7 @@
 package io.penstock.fs.read
 
+import org.apache.hadoop.fs.s3a.RemoteFileChangedException
+
 import io.penstock.fs.Counters
 import io.penstock.fs.cache.ObjectIdentity
 
@@ -8,7 +10,7 @@ import io.penstock.fs.cache.ObjectIdentity
  *
  * @param status
  *   what the caller opened the object with; its modification time is 0 if the caller did not know
- * @param told
+ * @param callers
  *   the entity tag in the caller's status
  * @param maxStaleness
  *   milliseconds for which what was seen before is believed
@@ -19,7 +21,7 @@ final private[read] class StreamIdentity(
     status: ObjectStatus,
     known: KnownObjects,
     strict: Boolean,
-    told: Option[String],
+    callers: Option[String],
     source: ObjectSource,
     maxStaleness: Long,
     mayBeKept: Boolean = false
@@ -28,7 +30,7 @@ final private[read] class StreamIdentity(
 
   @volatile private var state: State = initial
 
-  private def initial: State = Identification.decide(told, record(), strict, now, maxStaleness, mayBeKept) match {
+  private def initial: State = Identification.decide(callers, record(), strict, now, maxStaleness, mayBeKept) match {
     case Identification.Given(etag) => Settled(Some(etag), Some(named(etag)))
     case Identification.Seen(etag) => Believed(named(etag))
     case Identification.Confirm(etag) => Unconfirmed(etag)
@@ -129,6 +131,15 @@ final private[read] class StreamIdentity(
       case Unconfirmed(_) => false
     }
   }
+
+  /** Reads from a response; if the store refuses its version meanwhile, that is no longer believed to be there. */
+  def reading[A](work: => A): A =
+    try work
+    catch {
+      case refused: RemoteFileChangedException =>
+        changed(expected): Unit
+        throw refused
+    }
 
   private def confirm(): Unit = synchronized {
     state match {

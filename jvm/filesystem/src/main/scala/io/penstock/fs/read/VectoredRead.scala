@@ -9,10 +9,8 @@ import java.util.{List => JavaList, Objects, Optional}
 
 import scala.jdk.CollectionConverters._
 
-import org.apache.hadoop.fs.s3a.RemoteFileChangedException
 import org.apache.hadoop.fs.{FileRange, PositionedReadable, VectoredReadUtils}
 
-import io.penstock.fs.Counters
 import io.penstock.fs.cache.Page
 
 /**
@@ -20,7 +18,7 @@ import io.penstock.fs.cache.Page
  * bytes come, by a few requests at a time in the background: whole pages where those are to be kept, and else, as with
  * S3A's own streams, the ranges alone, those that are near each other with one request, straight into their buffers.
  *
- * A range that fails gives its buffer back, once nobody writes to it any more, and then tells.
+ * A range that fails gives its buffer back, once nobody writes to it any more, and then says so.
  *
  * @param ranges
  *   valid, in ascending order, with their futures
@@ -43,7 +41,7 @@ final private[read] class VectoredRead(
    * @return
    *   how many requests it takes
    * @throws java.io.IOException
-   *   if the version cannot be told; then no buffer has been taken
+   *   if the version is not found out; then no buffer has been taken
    */
   def start(): Int = {
     reader.prepare()
@@ -82,10 +80,7 @@ final private[read] class VectoredRead(
       )
       new Piece(part, pages, from, until)
     }
-    (request.first to request.last).foreach { index =>
-      waiting.remove(index)
-      reader.passed(index)
-    }
+    (request.first to request.last).foreach(waiting.remove(_))
     pieces
   }
 
@@ -136,33 +131,25 @@ final private[read] class VectoredRead(
 
     override def run(): Unit =
       try {
-        val response = reader.download(pieces.head.from, pieces.last.until, stopped)
-        try {
-          var at = pieces.head.from
+        val response = reader.readThrough(pieces.head.from, pieces.last.until, ReadThroughStream.Straight, stopped)
+        try
           for (piece <- pieces) {
-            at = skip(response, at, piece.from)
-            piece.fill(response)
-            at = piece.until
+            fill(piece, response)
             next += 1
             piece.part.done(piece.pages)
           }
-        } finally response.close()
-      } catch {
-        case e: Throwable =>
-          if (e.isInstanceOf[RemoteFileChangedException]) reader.changed()
-          fail(e)
-      }
+        finally response.close()
+      } catch { case e: Throwable => fail(e) }
+
+    private def fill(piece: Piece, response: ReadThroughStream): Unit = {
+      val into = piece.part.room(piece.from, piece.until)
+      while (into.hasRemaining)
+        if (response.read(piece.until - into.remaining, into) == 0)
+          throw new EOFException("the object ended before the range did")
+    }
 
     override def fail(failure: Throwable): Unit =
       pieces.drop(next).foreach(piece => piece.part.failed(failure, piece.pages))
-
-    private def skip(response: Download, from: Long, until: Long): Long = {
-      if (from < until) {
-        val dropped = new Array[Byte]((until - from).toInt)
-        Counters.BytesFetched.add(response.read(dropped, 0, dropped.length).toLong)
-      }
-      until
-    }
   }
 
   private def abandon(failure: IOException): Unit = {
@@ -170,7 +157,7 @@ final private[read] class VectoredRead(
     waiting.keySet.asScala.toSeq.foreach(came(_, _.failed(failure)))
   }
 
-  /** The page's fate is known: those who wait for it are told, once. */
+  /** The page's fate is known: those who wait for it learn it, once. */
   private def came(index: Long, tell: Part => Unit): Unit = {
     val parts = waiting.remove(index)
     if (parts != null) parts.foreach(tell)
@@ -199,24 +186,7 @@ final private[read] class VectoredRead(
   }
 
   /** The bytes of a range that come with one response. */
-  final private class Piece(val part: Part, val pages: Int, val from: Long, val until: Long) extends ReadPlan.Stretch {
-
-    def fill(response: Download): Unit = {
-      val length = (until - from).toInt
-      val into = part.room(from, length)
-      val read =
-        if (into.hasArray) response.read(into.array, into.arrayOffset + into.position(), length)
-        else {
-          val bytes = new Array[Byte](length)
-          val read = response.read(bytes, 0, length)
-          into.put(bytes, 0, read)
-          read
-        }
-      Counters.BytesFetched.add(read.toLong)
-      Counters.BytesFromStore.add(read.toLong)
-      if (read < length) throw new EOFException("the object ended before the range did")
-    }
-  }
+  final private class Piece(val part: Part, val pages: Int, val from: Long, val until: Long) extends ReadPlan.Stretch
 
   final private class Part(range: FileRange) {
 
@@ -233,11 +203,10 @@ final private[read] class VectoredRead(
     private val pagesLeft = new AtomicInteger(if (isEmpty) 0 else (wanted.last - wanted.first + 1).toInt)
     private val failure = new AtomicReference[Throwable]
 
-    /** Where the bytes from `position` belong. */
-    def room(position: Long, length: Int): ByteBuffer = {
-      val room = buffer.duplicate()
-      val start = buffer.position() + (position - from).toInt
-      room.limit(start + length).position(start)
+    /** The part of the buffer for the object's bytes `start` to `end` (exclusive). */
+    def room(start: Long, end: Long): ByteBuffer = {
+      val base = buffer.position() - from
+      buffer.duplicate().limit((base + end).toInt).position((base + start).toInt)
     }
 
     /** So many more of its pages have been copied. */

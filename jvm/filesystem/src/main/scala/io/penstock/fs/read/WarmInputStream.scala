@@ -245,7 +245,7 @@ final private[fs] class WarmObjects(pages: PageCache, known: KnownObjects, setti
 
   private def versionOf(bucket: String, key: String, status: FileStatus): Option[String] = {
     val etag = status match {
-      case told: EtagSource => EntityTag.strong(told.getEtag)
+      case tagged: EtagSource => EntityTag.strong(tagged.getEtag)
       case _ => None
     }
     val asked = ObjectStatus(settings.endpoint, bucket, key, status.getLen, status.getModificationTime / 1000)

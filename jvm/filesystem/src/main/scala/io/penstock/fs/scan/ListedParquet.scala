@@ -16,7 +16,7 @@ import org.apache.spark.sql.{SparkSession, SparkSessionExtensions}
 import io.penstock.fs.PenstockFileSystem
 
 /**
- * Spark's Parquet, whose readers tell the file system what the driver's listing told of each file. Without it every
+ * Spark's Parquet, whose readers tell the file system the driver's listing of each file. Without it every
  * file that is opened is asked for once more: `HadoopInputFile.fromPath` begins with `getFileStatus`.
  */
 final class ListedParquet extends ParquetFileFormat {
@@ -29,7 +29,7 @@ final class ListedParquet extends ParquetFileFormat {
       filters: Seq[Filter],
       options: Map[String, String],
       conf: Configuration
-  ): PartitionedFile => Iterator[InternalRow] = ListedParquet.told(
+  ): PartitionedFile => Iterator[InternalRow] = ListedParquet.withListings(
     super.buildReaderWithPartitionValues(
       session,
       dataSchema,
@@ -45,14 +45,14 @@ final class ListedParquet extends ParquetFileFormat {
 private object ListedParquet {
 
   /** A file is opened, and its footer read, before its rows are asked for. */
-  def told(read: PartitionedFile => Iterator[InternalRow]): PartitionedFile => Iterator[InternalRow] = file =>
+  def withListings(read: PartitionedFile => Iterator[InternalRow]): PartitionedFile => Iterator[InternalRow] = file =>
     // Whoever makes such a file by hand may leave these out.
     if (file.fileSize <= 0 || file.modificationTime <= 0) read(file)
     else ScannedFile.opening(ScannedFile(file.toPath, file.fileSize, file.modificationTime))(read(file))
 }
 
 /**
- * Scans of Parquet open files by what their listing told, without a request for each:
+ * Scans of Parquet open files by their listing, without a request for each:
  * `spark.sql.extensions=io.penstock.fs.scan.ScanExtension`.
  */
 final class ScanExtension extends (SparkSessionExtensions => Unit) {
@@ -84,7 +84,7 @@ private object ListedFormats extends Rule[SparkPlan] {
   }
 }
 
-/** What a scan was told of a file when it was listed. `modified` is in milliseconds since 1970. */
+/** The listing of a file, as a scan received it. `modified` is in milliseconds since 1970. */
 final private[fs] case class ScannedFile(path: Path, length: Long, modified: Long)
 
 /** The file that a thread is opening for a scan: whoever opens it asks for its status, which the scan has already. */

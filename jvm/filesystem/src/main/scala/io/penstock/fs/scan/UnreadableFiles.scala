@@ -68,15 +68,15 @@ private[scan] object UnreadableFiles {
       .takeWhile(_ != null)
       .take(MostCauses)
       .collectFirst {
-        case told: SparkThrowable if Conditions(told.getCondition) && speaksAgainstTheBytes(told) =>
-          Option(told.getMessageParameters.get("path"))
+        case unread: SparkThrowable if Conditions(unread.getCondition) && speaksAgainstTheBytes(unread) =>
+          Option(unread.getMessageParameters.get("path"))
       }
       .flatten
       .toSeq
       .flatMap(name => Seq(Try(new Path(new URI(name))), Try(new Path(name))).flatMap(_.toOption).distinct)
 
   /** Readers fail over wrong bytes in many ways: what is left out here is known to have other reasons. */
-  private def speaksAgainstTheBytes(told: SparkThrowable): Boolean = told match {
+  private def speaksAgainstTheBytes(unread: SparkThrowable): Boolean = unread match {
     case failure: Throwable =>
       failure.getCause match {
         case _: InterruptedIOException | _: FileNotFoundException => false

@@ -10,7 +10,7 @@ import java.util.concurrent.{ConcurrentHashMap, CopyOnWriteArrayList, CountDownL
 import scala.jdk.CollectionConverters._
 
 /**
- * An HTTP gateway in front of an S3 store that records every request, and misbehaves as it is told.
+ * An HTTP gateway in front of an S3 store that records every request, and misbehaves on command.
  *
  * Messages pass unchanged, the `Host` header above all: the client signed it, and the store verifies it. Use it as a
  * gateway of its own: give the client [[endpoint]], not the store's.
