@@ -9,7 +9,7 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy.exc import DBAPIError
 
-from penstock.engine import artifacts
+from penstock.engine import uploads
 from penstock.engine.policy import lifecycle
 from penstock.engine.repository.applications import ApplicationRepository, now
 from penstock.engine.repository.audit import Audit, AuditLog, Outbox
@@ -74,13 +74,13 @@ def test_the_audit_is_shortened_at_its_old_end_alone(
 
 
 def test_it_is_known_which_uploads_and_lakes_applications_use(records: ApplicationRepository, upkeep: Pruner) -> None:
-    place = artifacts.uploads_of(records.owner)
-    first, second, third = (artifacts.upload_key(place, "0" * 64, name) for name in ("a.py", "b.jar", "c_1.sql"))
+    place = uploads.prefix_of(records.owner)
+    first, second, third = (uploads.upload_key(place, "0" * 64, name) for name in ("a.py", "b.jar", "c_1.sql"))
     one, two = uuid.uuid4().hex, uuid.uuid4().hex
     submitted(records, f"s3a://lake/{first}", lake=one, jars=(f"s3a://lake/{second}",))
     ended = submitted(records, lake=two, arguments=("--statements-file", f"s3a://lake/{third}"))
     records.request_end(ended.id, STOP)
-    assert upkeep.referenced_uploads(artifacts.upload_pattern(place)) == {first, second, third}
+    assert upkeep.referenced_uploads(uploads.upload_pattern(place)) == {first, second, third}
     assert {one, two} <= upkeep.lakes_in_use(now() - timedelta(minutes=1))
     assert upkeep.lakes_in_use(now()) & {one, two} == {one}
     assert {one, two} <= upkeep.lakes_in_use(datetime.min.replace(tzinfo=timezone.utc))

@@ -19,7 +19,7 @@ import time
 from collections.abc import Callable
 from datetime import datetime, timezone
 
-from penstock.engine import artifacts
+from penstock.engine import uploads
 from penstock.engine.engine import NO_SUPERVISOR_LIVES, Engine
 from penstock.engine.repository.applications import CONNECTION_LOST, now
 from penstock.engine.repository.retention import Pruned, Retention
@@ -149,7 +149,7 @@ class Housekeeping:
 
         A lake that does not answer is skipped until the next housekeeping.
         """
-        named = self._engine.pruner.referenced_uploads(artifacts.upload_pattern(self._engine.uploads))
+        named = self._engine.pruner.referenced_uploads(uploads.upload_pattern(self._engine.uploads))
         self._engine.upload_copies.sweep(named, at=now(), kept=self._retention.unused)
         swept = []
         # A credential-scoped lake has the same objects as its original.
@@ -165,7 +165,7 @@ class Housekeeping:
 
     def _sweep(self, lake: str, named: set[str]) -> list[str]:
         store = self._engine.store(lake)
-        unused = artifacts.unused(store.list(self._engine.uploads), named, at=now(), kept=self._retention.unused)
+        unused = uploads.unused(store.list(self._engine.uploads), named, at=now(), kept=self._retention.unused)
         if unused:
             store.delete(*unused)
             _log.info("removed %d unused uploads from %s", len(unused), lake)

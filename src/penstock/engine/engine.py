@@ -16,8 +16,8 @@ from penstock import recovery
 from penstock.catalog.database import Database
 from penstock.clusters.backend import ClusterBackend, Launch, Observation, Phase, WebInterface
 from penstock.clusters.choice import backend_of
-from penstock.engine import artifacts, submission
-from penstock.engine.artifacts import WATCH_SECONDS, Artifacts, UploadCopies
+from penstock.engine import submission, uploads
+from penstock.engine.artifacts import WATCH_SECONDS, Artifacts
 from penstock.engine.detached_supervisors import DetachedSupervisors
 from penstock.engine.interactive import sessions
 from penstock.engine.interactive.sessions import LocalExchange, Sessions
@@ -40,6 +40,7 @@ from penstock.engine.repository.repositories import Repositories
 from penstock.engine.repository.retention import Pruner
 from penstock.engine.submission import Submission
 from penstock.engine.supervisor import OnChange, Supervisor, is_released
+from penstock.engine.uploads import UploadCopies
 from penstock.errors import InternalError, PenstockError, StateError
 from penstock.home import Home
 from penstock.lake.model import Credentials, Lake, ObjectStore, attempt_prefix
@@ -106,7 +107,7 @@ class Engine:
         self.database = Database(home)
         self.pricing = Pricing(home)
         self.supervisors = DetachedSupervisors(home)
-        self.uploads = artifacts.uploads_of(self._owner)
+        self.uploads = uploads.prefix_of(self._owner)
         """The prefix of this engine's uploads in its lakes."""
         self.upload_copies = UploadCopies(home, self.uploads)
         self.artifacts = Artifacts(home, self.backend, lambda: self.repositories, self.store)

@@ -25,7 +25,7 @@ from penstock.engine.tokens import Scope
 from penstock.errors import PenstockError, ServiceError
 from penstock.service import console, problems, responses
 from penstock.service.access_log import AnsweredRequest
-from penstock.service.api import access, applications, artifacts, data, lab, queues, sessions, spark_ui
+from penstock.service.api import access, applications, data, lab, logs, queues, sessions, spark_ui, uploads
 from penstock.service.auth import Auditor, Reader
 from penstock.service.context import CurrentService, Service
 from penstock.service.guards import Guard, RequestLimits
@@ -189,9 +189,9 @@ _ROUTERS = (
     metrics_router,
     self_router,
     applications.router,
-    artifacts.router,
+    logs.router,
     applications.statements_router,
-    artifacts.files_router,
+    uploads.router,
     queues.router,
     data.router,
     access.tokens_router,

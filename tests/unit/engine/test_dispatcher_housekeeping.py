@@ -9,11 +9,11 @@ from typing import Any, cast
 
 import pytest
 
-from penstock.engine import artifacts
-from penstock.engine.artifacts import UploadCopies
+from penstock.engine import uploads
 from penstock.engine.dispatcher import Housekeeping
 from penstock.engine.engine import Engine
 from penstock.engine.repository.retention import Retention
+from penstock.engine.uploads import UploadCopies
 from penstock.errors import LakeError, NotFound
 from penstock.home import Home
 from penstock.lake import registry
@@ -41,7 +41,7 @@ class Store:
 
 
 class FakeEngine:
-    uploads = artifacts.uploads_of("ours")
+    uploads = uploads.prefix_of("ours")
 
     def __init__(self, home: Home) -> None:
         self.home = home
@@ -54,7 +54,7 @@ class FakeEngine:
         self.stores: dict[str, Store] = {}
 
     def referenced_uploads(self, pattern: str) -> set[str]:
-        assert pattern == artifacts.upload_pattern(self.uploads)
+        assert pattern == uploads.upload_pattern(self.uploads)
         return self.named
 
     def lakes_in_use(self, since: datetime) -> set[str]:
@@ -81,8 +81,8 @@ def housekeeping(engine: FakeEngine) -> Housekeeping:
 
 
 def test_uploads_no_application_names_are_removed_from_every_lake_that_answers(engine: FakeEngine) -> None:
-    used, unused = (artifacts.upload_key(engine.uploads, "0" * 64, name) for name in ("used.py", "unused.py"))
-    of_others = artifacts.upload_key(artifacts.uploads_of("theirs"), "0" * 64, "a.py")
+    used, unused = (uploads.upload_key(engine.uploads, "0" * 64, name) for name in ("used.py", "unused.py"))
+    of_others = uploads.upload_key(uploads.prefix_of("theirs"), "0" * 64, "a.py")
     engine.named = {used}
     engine.stores = {"archive": Store(away=True), "other": Store(used, unused, of_others)}
     assert housekeeping(engine).sweep_uploads() == [unused]

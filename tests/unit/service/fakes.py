@@ -13,7 +13,6 @@ from starlette.testclient import TestClient
 
 from penstock.clusters.backend import Observation, WebInterface
 from penstock.engine import tokens
-from penstock.engine.artifacts import UploadCopies
 from penstock.engine.engine import Engine
 from penstock.engine.interactive.sessions import Sessions
 from penstock.engine.policy import scheduling
@@ -21,6 +20,7 @@ from penstock.engine.policy.scheduling import Instance, InstanceUsage, QueuePosi
 from penstock.engine.repository.audit import Audit, AuditPage
 from penstock.engine.repository.listing import Page, Query
 from penstock.engine.tokens import Caller, PageGrant, Scope, Token, TokenStore
+from penstock.engine.uploads import UploadCopies
 from penstock.errors import InvalidInput, NotFound
 from penstock.home import Home
 from penstock.model import Application, ApplicationSpec, Capacity, ClusterSize, ProcessSize, Reason, State

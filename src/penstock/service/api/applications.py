@@ -16,7 +16,7 @@ from anyio import to_thread
 from fastapi import APIRouter, Header, Query, Response
 
 from penstock.clusters.settings import SPARK_INTERNAL
-from penstock.engine import artifacts
+from penstock.engine import uploads
 from penstock.engine.engine import OnWarning
 from penstock.engine.interactive import connect_server, sessions
 from penstock.engine.repository import listing
@@ -300,7 +300,7 @@ def results(application_id: str, service: CurrentService, caller: Reader) -> res
 @statements_router.get("/statements", summary="The SQL statements it ran")
 def text(application_id: str, service: CurrentService, caller: Reader) -> responses.Statements:
     found = visible(service, caller, application_id)
-    statements = _read(service, found, "--statements-file", below=artifacts.UPLOADS)
+    statements = _read(service, found, "--statements-file", below=uploads.PREFIX)
     return responses.Statements(statements=statements.decode())
 
 

@@ -12,7 +12,7 @@ import pytest
 from penstock.engine.tokens import Scope
 from penstock.errors import NotFound
 from penstock.lake.model import Lake, ObjectInfo
-from penstock.service.api import artifacts
+from penstock.service.api import uploads
 from tests.unit.service.fakes import Stage
 
 CONTENT = b"print('hello')\n"
@@ -85,7 +85,7 @@ def test_what_is_not_what_its_address_says_is_not_kept(stage: Stage, objects: Ob
 def test_what_is_too_large_is_not_read_to_its_end(
     stage: Stage, objects: Objects, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(artifacts, "MOST_BYTES", 100)
+    monkeypatch.setattr(uploads, "MOST_BYTES", 100)
     answer = stage.client(Scope.SUBMIT).put(ADDRESS, content=iter([b"x" * 60] * 3))
     assert (answer.status_code, objects.kept) == (422, {})
 

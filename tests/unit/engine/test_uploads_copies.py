@@ -10,16 +10,16 @@ from pathlib import Path
 
 import pytest
 
-from penstock.engine import artifacts
-from penstock.engine.artifacts import MOST_BYTES, UploadCopies
+from penstock.engine import uploads
 from penstock.engine.repository.applications import now
+from penstock.engine.uploads import MOST_BYTES, UploadCopies
 from penstock.errors import LakeError
 from penstock.home import Home
 from penstock.lake.model import Lake
 from penstock.model import ApplicationSpec, ClusterSize, ProcessSize
 
 LAKE = Lake("lake", (), "bucket", "")
-PLACE = artifacts.uploads_of("ours")
+PLACE = uploads.prefix_of("ours")
 KEPT = timedelta(days=7)
 
 
@@ -32,7 +32,7 @@ def copies(tmp_path: Path) -> UploadCopies:
 
 def brought(copies: UploadCopies, content: bytes = b"print()\n", name: str = "job.py") -> str:
     """Return the address of an uploaded file."""
-    key = artifacts.upload_key(PLACE, hashlib.sha256(content).hexdigest(), name)
+    key = uploads.upload_key(PLACE, hashlib.sha256(content).hexdigest(), name)
     copies.keep(key, len(content), lambda: content)
     return f"{LAKE.root}/{key}"
 
@@ -66,7 +66,7 @@ def test_an_address_without_a_copy_stays_an_address(copies: UploadCopies, end: s
 def test_what_another_engine_or_lake_was_brought_is_not_ours_to_give(copies: UploadCopies) -> None:
     address = brought(copies)
     assert copies.with_local_copies(of(address), replace(LAKE, bucket="other")).application == address
-    elsewhere = address.replace(PLACE, artifacts.uploads_of("theirs"))
+    elsewhere = address.replace(PLACE, uploads.prefix_of("theirs"))
     assert copies.with_local_copies(of(elsewhere), LAKE).application == elsewhere
 
 
@@ -85,7 +85,7 @@ def test_a_lake_that_does_not_give_the_file_refuses_nothing(copies: UploadCopies
     def away() -> bytes:
         raise LakeError("The store does not answer")
 
-    copies.keep(artifacts.upload_key(PLACE, "0" * 64, "job.py"), 1, away)
+    copies.keep(uploads.upload_key(PLACE, "0" * 64, "job.py"), 1, away)
 
 
 def test_copies_that_no_application_names_go_when_they_are_old(copies: UploadCopies) -> None:
