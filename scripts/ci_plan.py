@@ -71,6 +71,7 @@ TABLE: Mapping[str, tuple[str, ...]] = {
     "deploy/": (KUBERNETES,),
     "examples/": (LAB,),
     "jvm/cluster/": (KUBERNETES, CHAOS),
+    "jvm/faults/": (CHAOS, LAB),
     "jvm/filesystem/": (STORES, CHAOS, LAB),
     "jvm/filesystem/src/main/": (STORES, CHAOS, LAB, SPARK),
     "jvm/filesystem/src/test/scala/io/penstock/fs/testing/": (STORES, CHAOS, LAB, SPARK),

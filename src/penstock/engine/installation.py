@@ -144,7 +144,7 @@ def warm(
     }
     trusting = jvm.trust_options(jvm.find_java(), found.authorities, cache=home.cache)
     progress_lines = _run(
-        "io.penstock.fs.tools.Warm",
+        "io.penstock.fs.CacheWarmer",
         ["{private}/hadoop.properties", str(threads), *places],
         files={
             **lake_settings.private_files(found, Lakes(home).credentials_of(found)),
@@ -191,7 +191,7 @@ def status(home: Home) -> dict[str, Any]:
 def verify(home: Home) -> Iterator[Mapping[str, Any]]:
     """Read every page and drop the damaged ones; yield each dropped file and the totals of each tier.
 
-    The fields are those of `io.penstock.fs.cache.CacheTool`.
+    The fields are those of `io.penstock.fs.cache.CacheAdmin`.
     """
     return _cache_tool(home, "verify")
 
@@ -222,7 +222,7 @@ def _require_address(text: str) -> None:
 def _cache_tool(home: Home, *arguments: str) -> Iterator[Mapping[str, Any]]:
     settings = machine.tier_settings(machine.page_cache(home))
     options = [word for key, value in settings.items() for word in ("-D", f"{key.removeprefix(HADOOP_PREFIX)}={value}")]
-    yield from _run("io.penstock.fs.cache.CacheTool", [*arguments, *options])
+    yield from _run("io.penstock.fs.cache.CacheAdmin", [*arguments, *options])
 
 
 def _run(main_class: str, arguments: Sequence[str], **how: Any) -> Iterator[Mapping[str, Any]]:

@@ -85,7 +85,7 @@ def _separator(key: str) -> str:
     return "," if key.endswith("interceptors") else " "
 
 
-_MAIN = "io.penstock.fs.testing.FaultyGateway"
+_MAIN = "io.penstock.faults.FaultyGateway"
 _LOOK_SECONDS = 0.05
 
 
@@ -146,7 +146,7 @@ def require_http(lake: Lake) -> None:
 def _command(lake: Lake, bytes_per_second: int) -> list[str]:
     require_http(lake)
     upstream = urlsplit(lake.endpoints[0])
-    jars = (penstock_jar("filesystem", "Penstock's file system is not built"), spark_jars() / "*")
+    jars = (penstock_jar("faults", "The lab's gateways are not built"), spark_jars() / "*")
     return [
         str(find_java().executable),
         "-XX:+UseSerialGC",

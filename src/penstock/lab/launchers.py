@@ -60,7 +60,7 @@ _GRACE_SECONDS = 10.0
 _EXECUTOR_MAIN = b"org.apache.spark.executor.CoarseGrainedExecutorBackend"
 
 _INTERCEPTORS = "spark.hadoop.fs.s3a.audit.execution.interceptors"
-_EMPTY_BODIES = "io.penstock.fs.EmptyBodies"
+_EMPTY_BODIES = "io.penstock.fs.store.EmptyBodies"
 _ITS_JAR = "penstock-filesystem.jar"
 
 

@@ -71,7 +71,7 @@ def gateway_settings(lake: Lake) -> dict[str, str]:
 def _temporary(name: str, sts: Sts) -> dict[str, str]:
     many = {} if sts.deletes_many else {"spark.hadoop.fs.s3a.multiobjectdelete.enable": "false"}
     return {
-        "spark.hadoop.fs.s3a.aws.credentials.provider": "io.penstock.fs.credentials.RenewedCredentialsProvider",
+        "spark.hadoop.fs.s3a.aws.credentials.provider": "io.penstock.fs.credentials.RefreshingCredentialsProvider",
         # Applications have different keys but the same rights, so they may share cached pages.
         "spark.hadoop.fs.s3a.penstock.cache.scope": f"{name} {sts.role_arn or ''}".strip(),
         **many,

@@ -286,14 +286,14 @@ _CONNECTIONS = (
 _SIGHT = (
     Setting(
         S3A + "audit.execution.interceptors",
-        "io.penstock.fs.RequestCounter,io.penstock.fs.pool.PoolDoctor,io.penstock.fs.EmptyBodies",
+        "io.penstock.fs.metrics.RequestCounter,io.penstock.fs.connections.ConnectionLeakDetector,io.penstock.fs.store.EmptyBodies",
         "Counts the requests that are sent, retries included, for the summary of every application; reports the owners "
         "of the connections when the pool is exhausted; and signs empty objects in a way that Ceph 16 accepts",
         "docs/design/file-system.md; docs/guide/filesystem.md",
     ),
     Setting(
         "spark.plugins",
-        "io.penstock.fs.LakeMetrics,io.penstock.fs.scan.UnreadableFiles",
+        "io.penstock.fs.metrics.LakeMetrics,io.penstock.fs.scan.DamagedFilePlugin",
         "The file system's counters are Spark metrics too, so that any of Spark's sinks shows them; cached pages of a "
         "file that a reader cannot parse are dropped: they may have been damaged in transit",
         "docs/guide/filesystem.md",

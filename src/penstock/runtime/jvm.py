@@ -168,8 +168,8 @@ def penstock_jars() -> Path:
 
 
 def penstock_jar(module: str, missing: str) -> Path:
-    """The jar of one of Penstock's own modules. Raises `MissingRequirement(missing)` without it."""
-    found = sorted(penstock_jars().glob(f"penstock-{module}*.jar"))
+    """The jar of one of Penstock's own modules, the lab's included. Raises `MissingRequirement(missing)` without it."""
+    found = sorted(penstock_jars().rglob(f"penstock-{module}*.jar"))
     if not found:
         raise MissingRequirement(missing, why=f"no penstock-{module} jar in {penstock_jars()}", fix="make setup")
     return found[-1]

@@ -88,8 +88,11 @@ def test_submissions_at_once_see_nothing_of_each_other(spark: PlainSpark) -> Non
 def test_s3a_signs_empty_objects_as_ceph_takes_them_beside_what_an_experiment_intercepts(spark: PlainSpark) -> None:
     setting = "spark.hadoop.fs.s3a.audit.execution.interceptors"
     for own, expected in (
-        ({}, "io.penstock.fs.EmptyBodies"),
-        ({setting: "io.penstock.workloads.RoundTrip"}, "io.penstock.workloads.RoundTrip,io.penstock.fs.EmptyBodies"),
+        ({}, "io.penstock.fs.store.EmptyBodies"),
+        (
+            {setting: "io.penstock.workloads.RoundTrip"},
+            "io.penstock.workloads.RoundTrip,io.penstock.fs.store.EmptyBodies",
+        ),
     ):
         assert f"{setting}={expected}" in submit(spark, 0, **own).output.splitlines()
 

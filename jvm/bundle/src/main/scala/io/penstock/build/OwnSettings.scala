@@ -2,7 +2,7 @@ package io.penstock.build
 
 import org.apache.spark.penstock.Declared
 
-import io.penstock.fs.CacheSettings
+import io.penstock.fs.cache.CacheSettings
 
 /**
  * The settings of Penstock's own file system: the cache's with their kinds, others as the literals they are read by.

@@ -10,13 +10,13 @@ import org.apache.hadoop.fs.store.audit.AuditSpan
 import org.apache.hadoop.fs.{BlockLocation, FSDataInputStream, FileStatus, Path, PathFilter}
 import org.apache.hadoop.util.functional.FutureIO
 
-import io.penstock.fs.cache.{ObjectIdentity, PageCache, PageCaches}
-import io.penstock.fs.commit.{Journal, Replacing}
-import io.penstock.fs.list.{LingeringDirectories, ListAhead, ListedObject, OwnWrites, StorePages}
+import io.penstock.fs.cache.{CacheSettings, ObjectVersion, PageCache, PageCaches}
+import io.penstock.fs.commit.{CommitLog, Replacing}
+import io.penstock.fs.list.{EmptyDirectoryCleaner, ListedObject, ListingPrefetcher, OwnWrites, StorePages}
 import io.penstock.fs.locality.{LiveHosts, Ranges}
-import io.penstock.fs.read.{PageStreamFactory, WarmObjects}
-import io.penstock.fs.scan.ScannedFile
-import io.penstock.fs.write.WatchedWrites
+import io.penstock.fs.read.{CachedObjects, PageStreamFactory, ScannedFile}
+import io.penstock.fs.store.{EmptyBodies, EntityTag}
+import io.penstock.fs.write.WriteThroughOperations
 
 /**
  * S3A that tells where a file's pages are wanted, leaves the pages of what it writes in the cache, opens small objects
@@ -41,23 +41,26 @@ class PenstockFileSystem extends S3AFileSystem {
   /** S3A makes these anew for every stream it writes with. */
   override def createWriteOperationHelper(span: AuditSpan): WriteOperationHelper = {
     val s3a = super.createWriteOperationHelper(span)
-    written.fold(s3a)(new WatchedWrites(s3a, this, _))
+    written.fold(s3a)(new WriteThroughOperations(s3a, this, _))
   }
 
   private lazy val strict = getConf.getBoolean(CacheSettings.Strict, false)
 
   /** None where S3A's listings are more than what the store lists, or where nothing may be older than its question. */
-  private lazy val ahead: Option[ListAhead] = {
+  private lazy val ahead: Option[ListingPrefetcher] = {
     val store = createStoreContext()
-    Option.when(getConf.getBoolean(ListAhead.Enabled, true) && !strict && !store.isCSEEnabled && !store.isUseListV1) {
-      val lister = new ListAhead(new StorePages(this), () => now())
+    Option.when(
+      getConf.getBoolean(ListingPrefetcher.Enabled, true) && !strict && !store.isCSEEnabled && !store.isUseListV1
+    ) {
+      val lister = new ListingPrefetcher(new StorePages(this), () => now())
       OwnWrites.tell(getBucket, lister)
       lister
     }
   }
 
   /**
-   * In nanoseconds of any one clock: by it a listing is distinguished from the next one, and what was listed ahead is forgotten.
+   * In nanoseconds of any one clock: by it a listing is distinguished from the next one, and what was listed ahead is
+   * forgotten.
    */
   protected def now(): Long = System.nanoTime()
 
@@ -88,8 +91,8 @@ class PenstockFileSystem extends S3AFileSystem {
     new S3AFileStatus(length, modified, path, getDefaultBlockSize(path), getUsername, etag, null)
 
   /** None where only objects are listed, as in every S3 store. */
-  private lazy val lingering: Option[LingeringDirectories] =
-    Option.when(getConf.getBoolean(LingeringDirectories.Setting, false))(LingeringDirectories.of(this))
+  private lazy val lingering: Option[EmptyDirectoryCleaner] =
+    Option.when(getConf.getBoolean(EmptyDirectoryCleaner.Setting, false))(EmptyDirectoryCleaner.of(this))
 
   override def delete(path: Path, recursive: Boolean): Boolean = {
     val deleted = super.delete(path, recursive)
@@ -110,7 +113,7 @@ class PenstockFileSystem extends S3AFileSystem {
   /** Where pages of what is read are kept; none where streams are S3A's own. */
   private lazy val read: Option[PageCache] = PageStreamFactory.pages(getConf)
 
-  private lazy val warm: Option[WarmObjects] = WarmObjects.of(getConf)
+  private lazy val warm: Option[CachedObjects] = CachedObjects.of(getConf)
 
   @volatile private var closed = false
 
@@ -169,7 +172,7 @@ class PenstockFileSystem extends S3AFileSystem {
     super.getFileStatus(path) match {
       case found: S3AFileStatus =>
         for (etag <- EntityTag.strong(found.getEtag))
-          pages.forget(ObjectIdentity(getBucket, pathToKey(makeQualified(path)), found.getLen, etag))
+          pages.forget(ObjectVersion(getBucket, pathToKey(makeQualified(path)), found.getLen, etag))
       case _ => ()
     }
   }
@@ -186,5 +189,5 @@ class PenstockFileSystem extends S3AFileSystem {
 private object PenstockFileSystem {
 
   /** Beside a table's data: its record of commits, and its skipping index. */
-  private val OwnDirectories = Set(Journal.Directory, Replacing.SkippingIndex).map(_.stripSuffix("/"))
+  private val OwnDirectories = Set(CommitLog.Directory, Replacing.SkippingIndex).map(_.stripSuffix("/"))
 }

@@ -11,8 +11,8 @@ import org.apache.spark.sql.execution.{ReusedSubqueryExec, SparkPlan}
 import org.apache.spark.sql.test.SharedSparkSessionBase
 import org.scalatest.{Args, Status, Suite}
 
-import io.penstock.fs.Counters
 import io.penstock.fs.commit.CommitExtension
+import io.penstock.fs.metrics.Counters
 import io.penstock.fs.scan.ScanExtension
 import io.penstock.skipping.SkippingExtension
 import io.penstock.skipping.model.SkippingCounters

@@ -16,7 +16,7 @@ import org.apache.spark.{SparkContext, SparkFirehoseListener, TaskFailedReason}
 import org.slf4j.LoggerFactory
 
 import io.penstock.cluster.protocol.AtomicFile
-import io.penstock.fs.Counters
+import io.penstock.fs.metrics.Counters
 import io.penstock.skipping.model.SkippingCounters
 
 /**
@@ -155,7 +155,7 @@ object ApplicationCounts {
 
   @volatile private var observed: Option[() => Map[String, Long]] = None
 
-  /** Sums by name (`io.penstock.fs.Counters`); None where the application is not observed. */
+  /** Sums by name (`io.penstock.fs.metrics.Counters`); None where the application is not observed. */
   def now(): Option[Map[String, Long]] = observed.map(_())
 
   private[cluster] def from(counts: () => Map[String, Long]): Unit = observed = Some(counts)

@@ -5,7 +5,7 @@ import scala.jdk.CollectionConverters._
 import com.fasterxml.jackson.databind.ObjectMapper
 import org.scalatest.funsuite.AnyFunSuite
 
-import io.penstock.fs.Counters
+import io.penstock.fs.metrics.Counters
 import io.penstock.skipping.model.SkippingCounters
 
 class CountsOfAllTest extends AnyFunSuite {

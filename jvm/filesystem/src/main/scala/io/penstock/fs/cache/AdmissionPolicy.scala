@@ -7,8 +7,6 @@ import scala.annotation.tailrec
 
 import org.apache.hadoop.conf.Configuration
 
-import io.penstock.fs.CacheSettings
-
 /**
  * Whether pages that a reader needs are fetched whole and kept, or their bytes go straight to the reader. Pure.
  *

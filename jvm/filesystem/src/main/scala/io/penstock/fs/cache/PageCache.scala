@@ -25,10 +25,10 @@ trait PageCache {
   def roomForScan: Long
 
   /** The page, pinned until it is closed; none if it is in no tier. Counts towards hits and misses. */
-  def find(of: ObjectIdentity, index: Long): Option[Page]
+  def find(of: ObjectVersion, index: Long): Option[Page]
 
   /** Whether [[find]] would find the page, as far as is known without touching it; counts nothing. */
-  def has(of: ObjectIdentity, index: Long): Boolean
+  def has(of: ObjectVersion, index: Long): Boolean
 
   /**
    * Asks to be the one who fetches a missing page, among all threads and processes of this node.
@@ -36,7 +36,7 @@ trait PageCache {
    * @param patienceMs
    *   how long to wait for another who is fetching it; 0 asks without waiting
    */
-  def claim(of: ObjectIdentity, index: Long, patienceMs: Long): Claim
+  def claim(of: ObjectVersion, index: Long, patienceMs: Long): Claim
 
   /** Bytes came from the store in so long, waiting included: a tier that is no faster leaves pages to it. */
   def fetched(bytes: Long, nanos: Long): Unit
@@ -53,27 +53,27 @@ trait PageCache {
    * @param request
    *   bytes of the request that would bring the wanted ones to who keeps nothing
    */
-  def admits(of: ObjectIdentity, first: Long, last: Long, wanted: Long, request: Long): Boolean
+  def admits(of: ObjectVersion, first: Long, last: Long, wanted: Long, request: Long): Boolean
 
   /** A page was read from the store, in part or whole, and not kept. */
-  def passed(of: ObjectIdentity, index: Long): Unit
+  def passed(of: ObjectVersion, index: Long): Unit
 
   /**
    * Keeps a page that nobody claimed, such as one a writer leaves behind; nothing happens if it is there already, being
    * fetched, or no tier takes it. `data` (position to limit: the whole page) is copied before the call returns and its
    * position stays. Counts the pages it kept as written through.
    */
-  def keep(of: ObjectIdentity, index: Long, data: ByteBuffer): Unit
+  def keep(of: ObjectVersion, index: Long, data: ByteBuffer): Unit
 
   /**
    * Gives a page that was kept under one name another: page `fromIndex` of `from` is page `toIndex` of `to` from now
    * on, and no longer there under its old name. Nothing happens if it is in no tier; it is lost if its length is not
    * that of the page it is to be.
    */
-  def rename(from: ObjectIdentity, fromIndex: Long, to: ObjectIdentity, toIndex: Long): Unit
+  def rename(from: ObjectVersion, fromIndex: Long, to: ObjectVersion, toIndex: Long): Unit
 
   /** Forgets every page of this version of the object, on every tier. */
-  def forget(of: ObjectIdentity): Unit
+  def forget(of: ObjectVersion): Unit
 }
 
 /** A page in memory that others may evict meanwhile: its bytes stay readable until it is closed. */
@@ -130,22 +130,22 @@ object Claim {
  * @param length
  *   in bytes, at least 0
  * @param etag
- *   without quotes, never empty: an object whose entity tag is not known has no identity yet
+ *   without quotes, never empty: an object whose entity tag is not known has no version yet
  * @param scope
  *   of the credentials that may read it; empty where nobody asks
  */
-final case class ObjectIdentity(bucket: String, key: String, length: Long, etag: String, scope: String = "") {
-  require(length >= 0 && etag.nonEmpty, s"not an identity: $this")
+final case class ObjectVersion(bucket: String, key: String, length: Long, etag: String, scope: String = "") {
+  require(length >= 0 && etag.nonEmpty, s"no version of an object: $this")
 
   private lazy val hash: Array[Long] = {
     val text = s"$bucket\u0000$key\u0000$length\u0000$etag\u0000$scope".getBytes(UTF_8)
     MurmurHash3.hash128x64(text)
   }
 
-  private var latest: ObjectIdentity = _
+  private var latest: ObjectVersion = _
 
   /** This version for those who have the credentials of `scope`: one object for each scope in turn, hashed once. */
-  private[cache] def scoped(scope: String): ObjectIdentity = {
+  private[cache] def scoped(scope: String): ObjectVersion = {
     val known = latest
     if (known != null && known.scope == scope) known
     else {

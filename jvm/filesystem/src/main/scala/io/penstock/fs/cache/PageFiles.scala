@@ -227,7 +227,7 @@ private[cache] object TierDirectory {
 }
 
 /** Which page a file holds. */
-private[cache] final case class PageLabel(of: ObjectIdentity, index: Long, pageSize: Int) {
+private[cache] final case class PageLabel(of: ObjectVersion, index: Long, pageSize: Int) {
 
   def key: PageKey = of.page(index, pageSize)
 
@@ -348,8 +348,8 @@ private[cache] object PageFile {
       new String(bytes, UTF_8)
     }
     val (bucket, key, etag, scope) = (text(), text(), text(), text())
-    val identity = ObjectIdentity(bucket, key, trailer.getLong(), etag, scope)
-    Trailer(PageLabel(identity, trailer.getLong(), trailer.getInt()), length, checksums)
+    val version = ObjectVersion(bucket, key, trailer.getLong(), etag, scope)
+    Trailer(PageLabel(version, trailer.getLong(), trailer.getInt()), length, checksums)
   }
 }
 

@@ -11,7 +11,7 @@ import scala.util.Using
 
 import org.slf4j.LoggerFactory
 
-import io.penstock.fs.Counters
+import io.penstock.fs.metrics.Counters
 
 /**
  * One tier: pages on one medium, within a budget.
@@ -35,7 +35,7 @@ private[cache] final class Tier(
   import Tier._
 
   private final class Opened(val directory: TierDirectory, val table: PageTable) {
-    val room = new Room(directory, table, next)
+    val space = new SpaceAllocator(directory, table, next)
     lazy val touches = new Touches(directory.touches, clock)
   }
 
@@ -102,18 +102,18 @@ private[cache] final class Tier(
       insert(key, bytes, cause)(PageFile.write(_, data, trailer.duplicate()))
     }
 
-  /** Bytes of a scan that would be kept now, as far as is known without making room. */
+  /** Bytes of a scan that would be kept now, as far as is known without making space. */
   def roomForScan: Long = if (givingWay.forall(_.pays)) attempt(0L)(_.table.roomFor(EvictionPolicy.Scanned)) else 0
 
   /** How often the page was read without being kept. */
-  def touches(of: ObjectIdentity, index: Long): Int =
+  def touches(of: ObjectVersion, index: Long): Int =
     attempt(0)(_.touches.of(entryOf(of, index), (index % Touches.PagesOfEntry).toInt))
 
   /** The page was read without being kept. */
-  def touched(of: ObjectIdentity, index: Long): Unit =
+  def touched(of: ObjectVersion, index: Long): Unit =
     attempt(())(_.touches.add(entryOf(of, index), (index % Touches.PagesOfEntry).toInt))
 
-  private def entryOf(of: ObjectIdentity, index: Long): PageKey =
+  private def entryOf(of: ObjectVersion, index: Long): PageKey =
     of.page(index / Touches.PagesOfEntry, settings.pageSize)
 
   /** The costs of a tier that leaves pages to the store; reads from another one need not be timed. */
@@ -167,8 +167,8 @@ private[cache] final class Tier(
     attempt[Outcome](Refused)(tier => fill(tier, key, bytes, cause)(create(tier, key, _, cause, write)))
 
   /**
-   * Takes room and a slot for a page, for as long as `make`, which receives its number of blocks, takes to put its
-   * file in place.
+   * Takes room and a slot for a page, for as long as `make`, which receives its number of blocks, takes to put its file
+   * in place.
    *
    * @param had
    *   blocks that are charged for the page already; whatever becomes of it, they are no longer the caller's
@@ -182,9 +182,9 @@ private[cache] final class Tier(
       outcome
     }
     if (tier.table.find(key) != PageTable.Nowhere) refused(AlreadyThere, had)
-    else if (!tier.room.charge(blocks - had, cause)) refused(Refused, had)
+    else if (!tier.space.charge(blocks - had, cause)) refused(Refused, had)
     else
-      tier.room.reserve(key, blocks, cause) match {
+      tier.space.reserve(key, blocks, cause) match {
         case reserved: PageTable.Reserved =>
           try {
             make(blocks)
@@ -217,7 +217,7 @@ private[cache] final class Tier(
       costs.fold(created())(_.writing(blocks.toLong * SlotWord.BlockSize)(created()))
     } catch {
       case full: IOException if isFull(tier, blocks.toLong * SlotWord.BlockSize) =>
-        if ((1 to VictimsWhenFull).count(_ => tier.room.evictOne(cause)) == 0) throw full
+        if ((1 to VictimsWhenFull).count(_ => tier.space.evictOne(cause)) == 0) throw full
         tier.directory.create(key)(write)
     }
 
@@ -341,7 +341,7 @@ private[cache] object Tier {
  * @param next
  *   where those may go that must leave
  */
-private[cache] final class Room(directory: TierDirectory, table: PageTable, next: Option[Tier]) {
+private[cache] final class SpaceAllocator(directory: TierDirectory, table: PageTable, next: Option[Tier]) {
 
   /**
    * Charges the blocks, after evicting as many pages as that takes.

@@ -6,8 +6,8 @@ import java.nio.file.{Files, Path, Paths}
 import com.sun.management.OperatingSystemMXBean
 import org.apache.hadoop.conf.Configuration
 
-import io.penstock.fs.Counters.Counter
-import io.penstock.fs.{CacheSettings, Counters}
+import io.penstock.fs.metrics.Counters
+import io.penstock.fs.metrics.Counters.Counter
 
 /**
  * Where a tier is and how large it may become.

@@ -59,7 +59,7 @@ class AtomicCommitProtocol(jobId: String, path: String, dynamicPartitionOverwrit
   }
 
   /** How to reach a bucket. */
-  protected def open(fs: S3AFileSystem): Bucket = new S3ABucket(fs)
+  protected def open(fs: S3AFileSystem): ObjectStore = new S3AObjectStore(fs)
 
   private def jobOutput(conf: Configuration): JobOutput = {
     if (job == null) job = new JobOutput(jobId, root, dynamicPartitionOverwrite, conf, fs => open(fs))
@@ -125,13 +125,13 @@ final private[commit] class JobOutput(
     root: Path,
     dynamicPartitionOverwrite: Boolean,
     conf: Configuration,
-    open: S3AFileSystem => Bucket
+    open: S3AFileSystem => ObjectStore
 ) {
 
   import JobOutput._
 
   private val buckets =
-    new Buckets(name => open(new Path(s"s3a://$name/").getFileSystem(conf).asInstanceOf[S3AFileSystem]))
+    new ObjectStores(name => open(new Path(s"s3a://$name/").getFileSystem(conf).asInstanceOf[S3AFileSystem]))
   private val table = JobOutput.directory(root.getFileSystem(conf).asInstanceOf[S3AFileSystem], root)
   private val parallel = Parallel.of(conf)
 
@@ -152,7 +152,7 @@ final private[commit] class JobOutput(
     this.settings = settings
     val store = (table.bucket, conf.get("fs.s3a.endpoint", ""))
     if (!proven.contains(store)) {
-      new Journal(buckets(table.bucket), table).requireConditions()
+      new CommitLog(buckets(table.bucket), table).requireConditions()
       proven.add(store): Unit
     }
   }
@@ -212,7 +212,7 @@ private[commit] object JobOutput {
     Location(fs.getBucket, if (key.isEmpty) "" else key + "/")
   }
 
-  /** Buckets of stores that are known to have conditional writes, by their URI and their endpoint's. */
+  /** Stores that are known to have conditional writes, by their URI and their endpoint's. */
   private val proven = ConcurrentHashMap.newKeySet[(String, String)]()
 }
 

@@ -28,7 +28,7 @@ final private[commit] case class Upload(bucket: String, key: String, id: String,
 
 /**
  * The decision of one job, in one object: which uploads become the table's files, and exactly which objects they
- * replace. Once it is in the table's [[Journal]] the job has happened, whoever carries it out.
+ * replace. Once it is in the table's [[CommitLog]] the job has happened, whoever carries it out.
  *
  * @param job
  *   Spark's unique id of the write, part of the name of each new file
@@ -118,7 +118,7 @@ private[fs] object Replacing {
   }
 
   private def isWorkingState(key: String): Boolean =
-    isBelow(key, Journal.Directory) || isBelow(key, SkippingIndex) || key.contains("__magic_job-")
+    isBelow(key, CommitLog.Directory) || isBelow(key, SkippingIndex) || key.contains("__magic_job-")
 
   private def isBelow(key: String, directory: String): Boolean =
     key.contains("/" + directory) || key.startsWith(directory)

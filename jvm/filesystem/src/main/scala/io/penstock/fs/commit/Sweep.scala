@@ -12,7 +12,7 @@ import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.Path
 import org.slf4j.LoggerFactory
 
-import io.penstock.fs.EmptyBodies
+import io.penstock.fs.store.EmptyBodies
 
 /**
  * Finds what killed jobs have left below a prefix: finishes what was decided, removes what was not.
@@ -20,7 +20,7 @@ import io.penstock.fs.EmptyBodies
  * Decided jobs are finished whatever their age: doing so beside a driver that lives is harmless. Everything else must
  * have been left alone since `cutoff` (milliseconds since 1970, by the store's clock).
  */
-final private[commit] class Sweep(buckets: Buckets, parallel: Parallel, cutoff: Long, dryRun: Boolean) {
+final private[commit] class Sweep(buckets: ObjectStores, parallel: Parallel, cutoff: Long, dryRun: Boolean) {
 
   import Sweep._
 
@@ -41,7 +41,7 @@ final private[commit] class Sweep(buckets: Buckets, parallel: Parallel, cutoff: 
   private def finish(table: Location): Option[Row] = {
     val record =
       if (dryRun) {
-        val journal = new Journal(buckets(table.bucket), table)
+        val journal = new CommitLog(buckets(table.bucket), table)
         journal.latest().flatMap(entry => journal.read(entry.generation))
       } else new TableCommit(buckets, table, parallel, patience = 0).rollForward()
     record.map { record =>
@@ -51,7 +51,7 @@ final private[commit] class Sweep(buckets: Buckets, parallel: Parallel, cutoff: 
     }
   }
 
-  private def handle(bucket: Bucket, leftover: Leftover, removable: Leftover => Boolean): Row = {
+  private def handle(bucket: ObjectStore, leftover: Leftover, removable: Leftover => Boolean): Row = {
     val (job, bytes) = leftover match {
       case tree: Leftover.Tree => (None, tree.bytes)
       case uploads: Leftover.Uploads => (uploads.job, parallel.map(uploads.uploads)(bucket.uploadedBytes).sum)
@@ -67,7 +67,7 @@ final private[commit] class Sweep(buckets: Buckets, parallel: Parallel, cutoff: 
     Row(leftover.kind, leftover.at.toString, job, leftover.files, bytes, leftover.newest, action)
   }
 
-  private def remove(bucket: Bucket, leftover: Leftover): Unit = leftover match {
+  private def remove(bucket: ObjectStore, leftover: Leftover): Unit = leftover match {
     case tree: Leftover.Tree => bucket.delete(tree.keys)
     case old: Leftover.Superseded => bucket.delete(old.keys)
     case uploads: Leftover.Uploads =>
@@ -108,7 +108,7 @@ object Sweep {
 
   private def sweep(arguments: SweepArguments): Report = {
     val root = new Path(s"s3a://${arguments.place.bucket}/")
-    val buckets = new Buckets(name => new S3ABucket(Buckets.fileSystem(root, name, arguments.conf)))
+    val buckets = new ObjectStores(name => new S3AObjectStore(ObjectStores.fileSystem(root, name, arguments.conf)))
     new Sweep(buckets, Parallel.of(arguments.conf), arguments.before, arguments.dryRun).run(arguments.place)
   }
 }
@@ -187,9 +187,9 @@ final private[commit] class Survey(bucket: String) {
 
   def add(listed: Listed): Unit = {
     seen += 1
-    Journal.tableOf(bucket, listed.key) match {
+    CommitLog.tableOf(bucket, listed.key) match {
       case Some(table) => journals.getOrElseUpdate(table, mutable.Buffer.empty) += listed
-      case None if Journal.isTransient(listed) => outcomes += listed
+      case None if CommitLog.isTransient(listed) => outcomes += listed
       case None =>
         for ((kind, root) <- workingTree(listed.key)) trees.getOrElseUpdate((kind, root), new TreeUnderWay).add(listed)
     }
@@ -210,7 +210,7 @@ final private[commit] class Survey(bucket: String) {
       case (table, entries) if entries.size > 1 && entries.maxBy(_.key).bytes == 0 =>
         val old = entries.sortBy(_.key).init
         Leftover.Superseded(
-          table.copy(key = table.key + Journal.Directory),
+          table.copy(key = table.key + CommitLog.Directory),
           old.iterator.map(_.key).toVector,
           old.iterator.map(_.modified).max
         )

@@ -6,12 +6,12 @@ import scala.annotation.tailrec
 
 import org.slf4j.LoggerFactory
 
-import io.penstock.fs.Counters
+import io.penstock.fs.metrics.Counters
 
 /**
  * Commits jobs to one table: decides, then carries out.
  *
- * The decision is one object in the table's [[Journal]]. Before it exists nothing of a job is visible, and whoever
+ * The decision is one object in the table's [[CommitLog]]. Before it exists nothing of a job is visible, and whoever
  * finds what is left of it may remove that. Once it exists the job is carried out to its end: by its driver, or after
  * the driver's death by the next job that commits to the table, or by the sweep. Each step can be repeated, also by two
  * processes at once and after any pause: an upload that is no longer there but whose file is was completed by somebody,
@@ -25,7 +25,7 @@ import io.penstock.fs.Counters
  *   milliseconds for which another job's commit is left to its driver before this one finishes it
  */
 final private[commit] class TableCommit(
-    buckets: Buckets,
+    buckets: ObjectStores,
     table: Location,
     parallel: Parallel,
     patience: Long,
@@ -34,7 +34,7 @@ final private[commit] class TableCommit(
 
   import TableCommit._
 
-  private val journal = new Journal(buckets(table.bucket), table)
+  private val journal = new CommitLog(buckets(table.bucket), table)
 
   /**
    * Makes the uploads the table's files in place of everything in `scopes`. Returns when the job has landed.
@@ -136,7 +136,9 @@ final private[commit] class TableCommit(
       }
   }
 
-  /** Whatever the reply, afterwards it is known whether the record is there, or the failure says that it is not known. */
+  /**
+   * Whatever the reply, afterwards it is known whether the record is there, or the failure says that it is not known.
+   */
   private def append(generation: Long, record: CommitRecord): Boolean =
     try journal.append(generation, record)
     catch {
@@ -169,7 +171,7 @@ final private[commit] class TableCommit(
     wait(FirstPause)
   }
 
-  private def finishFor(latest: Journal.Entry, entries: Vector[Journal.Entry]): Option[CommitRecord] =
+  private def finishFor(latest: CommitLog.Entry, entries: Vector[CommitLog.Entry]): Option[CommitRecord] =
     journal.read(latest.generation).map { record =>
       log.warn(s"Finishing the commit of job ${record.job} to $table, which its driver left behind")
       Counters.CommitsRolledForward.increment()
@@ -325,7 +327,7 @@ final class TableChanged private[commit] (job: String, table: Location)
 private[commit] object Leftovers {
 
   /** Aborts every upload of the job below these places. Spark has put the job's id into each file's name. */
-  def abort(buckets: Buckets, parallel: Parallel, job: String, places: Seq[Location]): Int = {
+  def abort(buckets: ObjectStores, parallel: Parallel, job: String, places: Seq[Location]): Int = {
     val found = places.flatMap { place =>
       val bucket = buckets(place.bucket)
       bucket.uploads(place.key).filter(upload => belongsTo(job, upload.key)).map(bucket -> _)

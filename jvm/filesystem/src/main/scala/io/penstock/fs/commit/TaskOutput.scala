@@ -16,7 +16,7 @@ import org.apache.spark.mapred.SparkHadoopMapRedUtil
  * The files of one attempt of one task. It writes to S3A's magic paths, which S3A turns into uploads to the final place
  * that it leaves uncompleted; S3A keeps what completes them in this process's memory, from where it is taken here.
  */
-final private[commit] class TaskOutput(job: String, context: TaskAttemptContext, open: S3AFileSystem => Bucket) {
+final private[commit] class TaskOutput(job: String, context: TaskAttemptContext, open: S3AFileSystem => ObjectStore) {
 
   import TaskOutput._
 
@@ -81,7 +81,7 @@ private[commit] object TaskOutput {
   private val PauseMs = 100L
 
   /** What S3A began for a file that was not written to its end, and does not know of where it was interrupted. */
-  private def abortUnknown(bucket: Bucket, key: String): Unit =
+  private def abortUnknown(bucket: ObjectStore, key: String): Unit =
     Iterator.range(0, Looks).find { look =>
       if (look > 0) Thread.sleep(PauseMs)
       val found = bucket.uploads(key).filter(_.key == key).toVector

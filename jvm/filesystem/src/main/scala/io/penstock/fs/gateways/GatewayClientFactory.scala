@@ -27,8 +27,8 @@ import software.amazon.awssdk.core.retry.conditions.RetryCondition
 import software.amazon.awssdk.core.signer.Signer
 import software.amazon.awssdk.http.{Abortable, SdkHttpFullRequest, SdkHttpMethod, SdkHttpResponse}
 
-import io.penstock.fs.Counters
-import io.penstock.fs.credentials.RenewedCredentialsProvider
+import io.penstock.fs.credentials.RefreshingCredentialsProvider
+import io.penstock.fs.metrics.Counters
 
 /**
  * S3A's own clients, whose every attempt goes to the least loaded of many gateways:
@@ -47,7 +47,8 @@ class GatewayClientFactory extends DefaultS3ClientFactory {
       conf: Configuration
   ): ClientOverrideConfiguration.Builder = {
     val builder = super.createClientOverrideConfiguration(parameters, conf)
-    if (RenewedCredentialsProvider.isUsed(conf)) builder.addExecutionInterceptor(RenewedCredentialsProvider.Refusals)
+    if (RefreshingCredentialsProvider.isUsed(conf))
+      builder.addExecutionInterceptor(RefreshingCredentialsProvider.Refusals)
     val endpoints = GatewayClientFactory.endpoints(parameters.getEndpoint, conf)
     val scattered = parameters.isPathStyleAccess && endpoints.exists(_.scheme == "http")
     if (endpoints.isEmpty) return builder

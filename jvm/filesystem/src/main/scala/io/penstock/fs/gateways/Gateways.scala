@@ -12,7 +12,7 @@ import scala.util.control.NonFatal
 
 import org.slf4j.LoggerFactory
 
-import io.penstock.fs.Counters
+import io.penstock.fs.metrics.Counters
 
 /**
  * The gateways of one store, shared by every client in this JVM that uses the same ones: what one learns, all know.

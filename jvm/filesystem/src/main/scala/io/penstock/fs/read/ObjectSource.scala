@@ -18,7 +18,8 @@ import software.amazon.awssdk.core.ResponseInputStream
 import software.amazon.awssdk.services.s3.model.GetObjectResponse
 
 import io.penstock.fs.cache.PageCache
-import io.penstock.fs.{Counters, EntityTag}
+import io.penstock.fs.metrics.Counters
+import io.penstock.fs.store.EntityTag
 
 /**
  * What the store said about an object with a response.
@@ -176,17 +177,17 @@ private object S3ASource {
  * @param cache
  *   notes how long the store took for what
  */
-final private[read] class Download(
+final private[read] class ResumingDownload(
     source: ObjectSource,
     from: Long,
     until: Long,
     expected: Option[String],
     stopped: () => Boolean,
-    tags: TagCheck,
+    tags: EtagVerifier,
     cache: PageCache
 ) extends Closeable {
 
-  import Download._
+  import ResumingDownload._
 
   private var position = from
   private var etag = expected
@@ -283,7 +284,7 @@ final private[read] class Download(
     }
 }
 
-private object Download {
+private object ResumingDownload {
 
   /** How often a small object whose bytes and tag differ is asked for again. */
   val Comparisons = 3
@@ -296,9 +297,9 @@ private object Download {
  * A store may make tags as it likes (of encrypted objects, for example). So a tag that differs is a reason to ask
  * again, and if the same bytes come again they are the object's; after some such objects nobody looks at tags any more.
  */
-final private[read] class TagCheck(misleadings: Int = 3) {
+final private[read] class EtagVerifier(misleadings: Int = 3) {
 
-  import TagCheck._
+  import EtagVerifier._
 
   private val misled = new AtomicInteger
 
@@ -319,13 +320,13 @@ final private[read] class TagCheck(misleadings: Int = 3) {
   }
 }
 
-private[read] object TagCheck {
+private[read] object EtagVerifier {
 
   /** Of all file systems of this process: it is about how their stores make tags. */
-  val Shared = new TagCheck
+  val Shared = new EtagVerifier
 
   /** Agrees to everything, at no cost: for bytes that the transport has vouched for. */
-  val Unneeded = new TagCheck(misleadings = 0)
+  val Unneeded = new EtagVerifier(misleadings = 0)
 
   private val Plain = "([0-9a-f]{32})".r
   private val OnePart = "([0-9a-f]{32})-1".r

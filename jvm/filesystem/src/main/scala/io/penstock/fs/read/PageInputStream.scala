@@ -46,7 +46,7 @@ final private[read] class PageInputStream(
   private val fileSystemStatistics = Option(getContext.getStats)
   private val length = getContentLength
   private val single = new Array[Byte](1)
-  private var cursor = begin(length)
+  private var positioned = begin(length)
 
   /** Whether positional reads have been there first, so that the next read is not the first of the stream. */
   @volatile private var touched = false
@@ -56,36 +56,36 @@ final private[read] class PageInputStream(
   @volatile private var stop = new AtomicBoolean
 
   private def begin(end: Long) =
-    new Cursor(reader, 0, true, ReadAhead(getInputPolicy, mostAhead, reader.layout, end))
+    new PositionedPageReader(reader, 0, true, ReadAhead(getInputPolicy, mostAhead, reader.layout, end))
 
   /** Whoever opened the stream, and has read nothing yet, has said that he reads no further than to this byte. */
-  private[read] def endsAt(end: Long): Unit = synchronized { cursor = begin(end) }
+  private[read] def endsAt(end: Long): Unit = synchronized { positioned = begin(end) }
 
-  override def getPos: Long = synchronized(cursor.at)
+  override def getPos: Long = synchronized(positioned.at)
 
   override def seek(target: Long): Unit = synchronized {
     checkOpen()
     if (target < 0) throw new EOFException(s"${FSExceptionMessages.NEGATIVE_SEEK} $target")
-    if (length > 0) cursor.seek(target)
+    if (length > 0) positioned.seek(target)
   }
 
   override def seekToNewSource(target: Long): Boolean = false
 
   override def skip(n: Long): Long = synchronized {
     checkOpen()
-    val skipped = math.max(0, math.min(n, length - cursor.at))
-    cursor.seek(cursor.at + skipped)
+    val skipped = math.max(0, math.min(n, length - positioned.at))
+    positioned.seek(positioned.at + skipped)
     skipped
   }
 
   override def available(): Int = synchronized {
     checkOpen()
-    math.max(0, math.min(length - cursor.at, Int.MaxValue.toLong)).toInt
+    math.max(0, math.min(length - positioned.at, Int.MaxValue.toLong)).toInt
   }
 
   override def read(): Int = synchronized {
     checkOpen()
-    if (cursor.read(single, 0, 1) < 0) -1
+    if (positioned.read(single, 0, 1) < 0) -1
     else {
       counted(1)
       single(0) & 0xff
@@ -94,11 +94,11 @@ final private[read] class PageInputStream(
 
   override def read(into: Array[Byte], offset: Int, wanted: Int): Int = synchronized {
     checkOpen()
-    validatePositionedReadArgs(cursor.at, into, offset, wanted)
+    validatePositionedReadArgs(positioned.at, into, offset, wanted)
     if (wanted == 0) 0
     else {
-      statistics.readOperationStarted(cursor.at, wanted.toLong)
-      completed(wanted, cursor.read(into, offset, wanted))
+      statistics.readOperationStarted(positioned.at, wanted.toLong)
+      completed(wanted, positioned.read(into, offset, wanted))
     }
   }
 
@@ -107,8 +107,8 @@ final private[read] class PageInputStream(
     val wanted = into.remaining
     if (wanted == 0) 0
     else {
-      statistics.readOperationStarted(cursor.at, wanted.toLong)
-      completed(wanted, cursor.read(into))
+      statistics.readOperationStarted(positioned.at, wanted.toLong)
+      completed(wanted, positioned.read(into))
     }
   }
 
@@ -149,11 +149,12 @@ final private[read] class PageInputStream(
   }
 
   /** Reads without moving the stream. */
-  private def at(position: Long)(read: Cursor => Int): Int = {
-    val cursor = new Cursor(reader, position, !touched, ReadAhead(getInputPolicy, 0, reader.layout, length))
+  private def at(position: Long)(read: PositionedPageReader => Int): Int = {
+    val positioned =
+      new PositionedPageReader(reader, position, !touched, ReadAhead(getInputPolicy, 0, reader.layout, length))
     touched = true
-    try read(cursor)
-    finally cursor.release()
+    try read(positioned)
+    finally positioned.release()
   }
 
   override protected def objectLength: Long = length
@@ -201,7 +202,7 @@ final private[read] class PageInputStream(
 
   override def unbuffer(): Unit = synchronized {
     stop.set(true)
-    cursor.release()
+    positioned.release()
     statistics.unbuffered()
   }
 
@@ -209,7 +210,7 @@ final private[read] class PageInputStream(
     if (!closed) {
       closed = true
       stop.set(true)
-      cursor.release()
+      positioned.release()
       super.close()
     }
   }
@@ -222,9 +223,9 @@ final private[read] class PageInputStream(
       case _ => super.hasCapability(capability)
     }
 
-  override protected def isStreamOpen: Boolean = !closed && cursor.holds
+  override protected def isStreamOpen: Boolean = !closed && positioned.holds
 
-  override protected def abortInFinalizer(): Unit = cursor.release()
+  override protected def abortInFinalizer(): Unit = positioned.release()
 
   override def toString: String = s"PageInputStream{$getUri, length $length}\n$statistics"
 }

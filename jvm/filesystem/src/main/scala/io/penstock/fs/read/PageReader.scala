@@ -20,27 +20,27 @@ import io.penstock.fs.cache.{Page, PageCache}
 final private[read] class PageReader(
     cache: PageCache,
     val plan: ReadPlan,
-    identity: StreamIdentity,
+    resolver: VersionResolver,
     source: ObjectSource,
     val background: Runnable => Unit,
     val active: Int,
-    tags: TagCheck
+    tags: EtagVerifier
 ) {
 
   val layout: Layout = plan.layout
 
-  private val fetcher = new Fetcher(source, cache, plan, identity, tags)
+  private val fetcher = new PageFetcher(source, cache, plan, resolver, tags)
 
   /** Settles the version, if that takes asking the store: after this, looking for pages does not fail. */
-  def prepare(): Unit = identity.pages(): Unit
+  def prepare(): Unit = resolver.pages(): Unit
 
   /** The page, if a tier has it; null otherwise. */
   @tailrec def find(index: Long): Page = {
-    val of = identity.pages()
+    val of = resolver.pages()
     if (of == null) null
     else
       cache.find(of, index) match {
-        case Some(page) if identity.givesOut(of) => page
+        case Some(page) if resolver.givesOut(of) => page
         case Some(page) =>
           page.close()
           find(index)
@@ -50,12 +50,12 @@ final private[read] class PageReader(
 
   /** Whether the page is there, as far as is known without touching it. */
   def has(index: Long): Boolean = {
-    val of = identity.pages()
+    val of = resolver.pages()
     of != null && cache.has(of, index)
   }
 
   /** Whether pages that are fetched before they are wanted would be there then. */
-  private def keeps: Boolean = cache.keeps && (identity.unknown || identity.pages() != null)
+  private def keeps: Boolean = cache.keeps && (resolver.unknown || resolver.pages() != null)
 
   /** What to ask for, so that those pages of `span` come that are not there. */
   def missing(span: Request): Vector[Request] = plan.requests((span.first to span.last).filterNot(has))
@@ -73,7 +73,7 @@ final private[read] class PageReader(
    * bytes alone, of which a request of his own would bring `request`.
    */
   def admits(span: Request, wanted: Long, request: Long): Boolean =
-    cache.admits(identity.nameless, span.first, span.last, wanted, request)
+    cache.admits(resolver.nameless, span.first, span.last, wanted, request)
 
   /** Whether the pages that those requests would bring ahead of who reads the object through are to be kept. */
   def admitsScan(requests: Seq[Request]): Boolean = requests.forall { one =>
@@ -87,13 +87,13 @@ final private[read] class PageReader(
    * @param from
    *   a byte of the first page, where the reader stands
    */
-  def passage(wanted: Request, from: Long, use: ReadThroughStream.Use): ReadThroughStream = {
-    val through = plan.passage(wanted, has)
+  def openThrough(wanted: Request, from: Long, use: ReadThroughStream.Use): ReadThroughStream = {
+    val through = plan.readThrough(wanted, has)
     val start = if (use == ReadThroughStream.Straight) from else layout.start(through.first)
     readThrough(start, layout.end(through.last), use)
   }
 
-  /** Opens a response for these bytes; as [[Fetcher.readThrough]]. */
+  /** Opens a response for these bytes; as [[PageFetcher.readThrough]]. */
   def readThrough(
       from: Long,
       until: Long,
@@ -101,23 +101,23 @@ final private[read] class PageReader(
       stopped: () => Boolean = () => false
   ): ReadThroughStream = fetcher.readThrough(from, until, use, stopped)
 
-  /** Brings all pages of `request`; as [[Fetcher.fetch]]. */
+  /** Brings all pages of `request`; as [[PageFetcher.fetch]]. */
   def fetch(request: Request, scanned: Boolean, sink: PageSink, stopped: () => Boolean): Unit =
     fetcher.fetch(request, demanded = true, scanned, sink, stopped)
 
-  private def begin(request: Request): Ahead = {
-    val ahead = new Ahead(request, fetcher.fetch(_, demanded = false, scanned = true, _, _))
-    try background(ahead)
+  private def begin(request: Request): PrefetchTask = {
+    val task = new PrefetchTask(request, fetcher.fetch(_, demanded = false, scanned = true, _, _))
+    try background(task)
     // The file system is being closed: the reader will find out by itself.
     catch { case _: RejectedExecutionException => () }
-    ahead
+    task
   }
 
   /**
    * Begins to bring pages into the cache: as many of `requests` as may be on their way besides the reader's own, and
    * `others` that are already.
    */
-  def ahead(requests: Seq[Request], others: Int): Seq[Ahead] =
+  def prefetch(requests: Seq[Request], others: Int): Seq[PrefetchTask] =
     if (keeps) requests.take(active - others).map(begin) else Nil
 }
 
@@ -127,7 +127,7 @@ final private[read] class PageReader(
  *
  * The reader never waits for a thread of a pool: a fetch that has not begun when its pages are wanted is called off.
  */
-final private[read] class Ahead(val request: Request, fetch: (Request, PageSink, () => Boolean) => Unit)
+final private[read] class PrefetchTask(val request: Request, fetch: (Request, PageSink, () => Boolean) => Unit)
     extends Runnable {
 
   private var begun = false
@@ -161,9 +161,9 @@ final private[read] class Ahead(val request: Request, fetch: (Request, PageSink,
     override def arrived(index: Long, page: Page): Boolean = true
 
     override def fetched(index: Long, data: Array[Byte], length: Int): Boolean = {
-      Ahead.this.synchronized {
+      PrefetchTask.this.synchronized {
         next = math.max(next, index + 1)
-        Ahead.this.notifyAll()
+        PrefetchTask.this.notifyAll()
       }
       false
     }

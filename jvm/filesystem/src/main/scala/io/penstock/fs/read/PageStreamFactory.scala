@@ -18,10 +18,10 @@ import org.apache.hadoop.fs.s3a.impl.streams.{
 }
 import org.apache.hadoop.fs.s3a.{Constants, S3AUtils}
 
+import io.penstock.fs.cache.CacheSettings
 import io.penstock.fs.cache.{PageCache, PageCaches}
 import io.penstock.fs.gateways.GatewayClientFactory
-import io.penstock.fs.scan.ScannedFile
-import io.penstock.fs.{CacheSettings, EntityTag}
+import io.penstock.fs.store.EntityTag
 
 /**
  * S3A's streams, read through the page cache: `fs.s3a.input.stream.type=custom` and
@@ -42,7 +42,7 @@ class PageStreamFactory extends AbstractObjectInputStreamFactory("PageStreamFact
   private val classic = new ClassicObjectInputStreamFactory
   private var settings: StreamSettings = _
   private var cache: Option[PageCache] = None
-  private var known: KnownObjects = KnownObjects.None
+  private var known: ObjectMetadataCache = ObjectMetadataCache.None
 
   override def streamType(): InputStreamType = InputStreamType.Custom
 
@@ -51,7 +51,7 @@ class PageStreamFactory extends AbstractObjectInputStreamFactory("PageStreamFact
     classic.init(conf)
     settings = StreamSettings(conf)
     cache = PageStreamFactory.pages(conf)
-    if (cache.isDefined) known = KnownObjects.in(PageCaches.directories(conf))
+    if (cache.isDefined) known = ObjectMetadataCache.in(PageCaches.directories(conf))
   }
 
   override def bind(parameters: FactoryBindingParameters): Unit = {
@@ -85,13 +85,13 @@ class PageStreamFactory extends AbstractObjectInputStreamFactory("PageStreamFact
     val source = new S3ASource(parameters)
     val etag = EntityTag.strong(attributes.getETag)
     val scanned = ScannedFile.isAwaited(ScannedFile(listed.getPath, listed.getLen, listed.getModificationTime))
-    val identity = new StreamIdentity(status, known, strict, etag, source, maxStaleness, mayBeKept = scanned)
+    val resolver = new VersionResolver(status, known, strict, etag, source, maxStaleness, mayBeKept = scanned)
     val background = (work: Runnable) => {
       parameters.getCallbacks.submit[Unit](() => work.run())
       ()
     }
-    val tags = if (overTls) TagCheck.Unneeded else TagCheck.Shared
-    val reader = new PageReader(pages, plan, identity, source, background, activeRequests, tags)
+    val tags = if (overTls) EtagVerifier.Unneeded else EtagVerifier.Shared
+    val reader = new PageReader(pages, plan, resolver, source, background, activeRequests, tags)
     new PageInputStream(parameters, reader, (longestRequest / pages.pageSize).toInt)
   }
 }

@@ -71,8 +71,8 @@ final private[read] case class ReadPlan(
    * The part of `wanted`, whose first page is missing, that one response should bring to who reads all of it and keeps
    * nothing: to its last missing page, or to where more is here than is worth reading over.
    */
-  def passage(wanted: Request, has: Long => Boolean): Request = {
-    val most = math.min(wanted.last, wanted.first + ReadPlan.LongestPassage - 1)
+  def readThrough(wanted: Request, has: Long => Boolean): Request = {
+    val most = math.min(wanted.last, wanted.first + ReadPlan.LongestReadThrough - 1)
     var last = wanted.first
     var page = wanted.first + 1
     while (page <= most && (page == last + 1 || layout.start(page) - layout.end(last) < readOver)) {
@@ -111,7 +111,7 @@ private[read] object ReadPlan {
   val SmallObjectPages = 2
 
   /** In pages: looking for what is here must cost nothing beside the request. */
-  val LongestPassage = 4096
+  val LongestReadThrough = 4096
 }
 
 /**
@@ -189,7 +189,7 @@ final private[read] case class ReadAhead private (
    * The pages from `page` on to ask for with one response that the reader takes itself: all that follow for who has
    * said so, or has not jumped yet, as S3A does; else ever more.
    */
-  def passage(page: Long): (ReadAhead, Request) = {
+  def readThrough(page: Long): (ReadAhead, Request) = {
     val toTheEnd = policy == S3AInputPolicy.Sequential || (policy != S3AInputPolicy.Random && !hasJumped)
     val length = if (toTheEnd) pages else math.max(window, 1).toLong
     (copy(window = math.min(window, Int.MaxValue / 2) * 2), Request(page, math.min(until, page + length) - 1))

@@ -3,8 +3,8 @@ package io.penstock.fs.read
 import java.io.Closeable
 import java.nio.ByteBuffer
 
-import io.penstock.fs.Counters
-import io.penstock.fs.cache.{Claim, ObjectIdentity, Page, PageCache}
+import io.penstock.fs.cache.{Claim, ObjectVersion, Page, PageCache}
+import io.penstock.fs.metrics.Counters
 
 /**
  * One response of the store, from which a reader takes bytes as he comes to them, so that nothing has to be kept until
@@ -25,8 +25,8 @@ import io.penstock.fs.cache.{Claim, ObjectIdentity, Page, PageCache}
 final private[read] class ReadThroughStream(
     layout: Layout,
     cache: PageCache,
-    identity: StreamIdentity,
-    download: Download,
+    resolver: VersionResolver,
+    download: ResumingDownload,
     from: Long,
     until: Long,
     readOver: Int,
@@ -61,7 +61,7 @@ final private[read] class ReadThroughStream(
   def read(at: Long, into: ByteBuffer): Int = {
     skipTo(at)
     val index = layout.pageOf(at)
-    if (index != passing) cache.passed(identity.nameless, index)
+    if (index != passing) cache.passed(resolver.nameless, index)
     passing = index
     val wanted = math.min(into.remaining.toLong, math.min(layout.end(index), until) - at).toInt
     val read =
@@ -97,14 +97,14 @@ final private[read] class ReadThroughStream(
    *   what S3A's streams throw
    */
   def take(index: Long): Page =
-    identity.pages() match {
+    resolver.pages() match {
       case of if of != null && use == Kept => claimed(of, index)
       case _ =>
-        cache.passed(identity.nameless, index)
+        cache.passed(resolver.nameless, index)
         whole(index)(_ => ())
     }
 
-  private def claimed(of: ObjectIdentity, index: Long): Page =
+  private def claimed(of: ObjectVersion, index: Long): Page =
     cache.claim(of, index, 0) match {
       case Claim.Arrived(page) => page
       case Claim.Busy => whole(index)(_ => ())
@@ -120,7 +120,7 @@ final private[read] class ReadThroughStream(
     try {
       val length = next(buffer, 0, layout.size(index))
       if (length == layout.size(index)) keep(ByteBuffer.wrap(buffer, 0, length))
-      if (length > 0) page = new HeapPage(buffer, length, buffers)
+      if (length > 0) page = new FetchedPage(buffer, length, buffers)
     } finally if (page == null) buffers.give(buffer)
     if (position >= until) close()
     page
@@ -128,7 +128,7 @@ final private[read] class ReadThroughStream(
 
   /** @return how many bytes there were: fewer only if the object has ended */
   private def next(into: Array[Byte], offset: Int, wanted: Int): Int = {
-    val length = identity.reading(download.read(into, offset, wanted))
+    val length = resolver.reading(download.read(into, offset, wanted))
     Counters.BytesFetched.add(length.toLong)
     position += wanted
     length

@@ -1,9 +1,6 @@
 package io.penstock.fs.scan
 
-import java.util.concurrent.ConcurrentHashMap
-
 import org.apache.hadoop.conf.Configuration
-import org.apache.hadoop.fs.Path
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.execution.datasources.PartitionedFile
@@ -14,10 +11,11 @@ import org.apache.spark.sql.types.StructType
 import org.apache.spark.sql.{SparkSession, SparkSessionExtensions}
 
 import io.penstock.fs.PenstockFileSystem
+import io.penstock.fs.read.ScannedFile
 
 /**
- * Spark's Parquet, whose readers tell the file system the driver's listing of each file. Without it every
- * file that is opened is asked for once more: `HadoopInputFile.fromPath` begins with `getFileStatus`.
+ * Spark's Parquet, whose readers tell the file system the driver's listing of each file. Without it every file that is
+ * opened is asked for once more: `HadoopInputFile.fromPath` begins with `getFileStatus`.
  */
 final class ListedParquet extends ParquetFileFormat {
 
@@ -82,37 +80,4 @@ private object ListedFormats extends Rule[SparkPlan] {
       val options = relation.options + Mark
       scan.copy(relation = relation.copy(fileFormat = new ListedParquet, options = options)(relation.sparkSession))
   }
-}
-
-/** The listing of a file, as a scan received it. `modified` is in milliseconds since 1970. */
-final private[fs] case class ScannedFile(path: Path, length: Long, modified: Long)
-
-/** The file that a thread is opening for a scan: whoever opens it asks for its status, which the scan has already. */
-private[fs] object ScannedFile {
-
-  /** So many are never about to be opened at once: what is more was asked for and never opened. */
-  private val MostAwaited = 10000
-
-  private val current = new ThreadLocal[ScannedFile]
-  private val awaited = ConcurrentHashMap.newKeySet[ScannedFile]()
-
-  def opening[A](file: ScannedFile)(open: => A): A = {
-    current.set(file)
-    try open
-    finally current.remove()
-  }
-
-  def at(path: Path): Option[ScannedFile] = Option(current.get).filter(_.path == path)
-
-  /** A status was made of it: S3A opens the file in another thread, by a status of its own making. */
-  def await(file: ScannedFile): Unit = {
-    if (awaited.size >= MostAwaited) awaited.clear()
-    awaited.add(file)
-    ()
-  }
-
-  /** Whether this is the opening of a file that was awaited. */
-  def isAwaited(file: ScannedFile): Boolean = awaited.remove(file)
-
-  private[scan] def waiting: Int = awaited.size
 }

@@ -50,7 +50,7 @@ class AdmissionPolicyTest extends AnyFunSuite with TemporaryTiers with Propertie
     }
   }
 
-  private val first = identity("first", 100)
+  private val first = version("first", 100)
 
   private def touched(cache: TieredPageCache, pages: Int*): Unit =
     pages.foreach(page => cache.passed(first, page.toLong))
@@ -69,7 +69,7 @@ class AdmissionPolicyTest extends AnyFunSuite with TemporaryTiers with Propertie
   test("an object has as many touches as its readers' credentials, and none of another version's time") {
     val cache = counting(memory(MiB))
     touched(cache, 3)
-    assert(!cache.admits(identity("second", 100), 3, 3, PageSize, PageSize))
+    assert(!cache.admits(version("second", 100), 3, 3, PageSize, PageSize))
     assert(!cache.admits(first.copy(scope = "other"), 3, 3, PageSize, PageSize))
   }
 
@@ -85,7 +85,7 @@ class AdmissionPolicyTest extends AnyFunSuite with TemporaryTiers with Propertie
   test("a table that is full forgets the old and the rare, and keeps what is read now") {
     val table = new Touches(new SharedWords(java.nio.ByteBuffer.allocateDirect(Touches.Size)), () => now.get)
     val pages = Touches.Size / 8
-    def key(index: Int) = identity(s"object-$index", 1).page(0, PageSize)
+    def key(index: Int) = version(s"object-$index", 1).page(0, PageSize)
     (0 until 2 * pages).foreach(index => table.add(key(index), 0))
     val known = (0 until 2 * pages).count(index => table.of(key(index), 0) > 0)
     assert(known > pages * 9 / 10 && known <= pages)

@@ -41,25 +41,25 @@ private[cache] trait TemporaryTiers extends BeforeAndAfterEach { this: Suite =>
   def cacheThatRests(restMs: Long, tiers: TierSettings*): TieredPageCache =
     PageCaches.create(tiers.toVector, () => now.get, restMs)
 
-  def identity(name: String, pages: Double): ObjectIdentity =
-    ObjectIdentity("lake", name, (pages * PageSize).toLong, s"etag-of-$name")
+  def version(name: String, pages: Double): ObjectVersion =
+    ObjectVersion("lake", name, (pages * PageSize).toLong, s"etag-of-$name")
 
   /** What page `index` of the object holds: other bytes for every page. */
-  def bytesOf(of: ObjectIdentity, index: Long): Array[Byte] = {
+  def bytesOf(of: ObjectVersion, index: Long): Array[Byte] = {
     val bytes = new Array[Byte](PageLabel(of, index, PageSize).length)
     new Random(of.hashCode * 31L + index).nextBytes(bytes)
     bytes
   }
 
   /** @return whether a tier took the page */
-  def fill(cache: PageCache, of: ObjectIdentity, index: Long, scanned: Boolean = false): Boolean =
+  def fill(cache: PageCache, of: ObjectVersion, index: Long, scanned: Boolean = false): Boolean =
     cache.claim(of, index, 0) match {
       case granted: Claim.Granted => granted.fill(ByteBuffer.wrap(bytesOf(of, index)), scanned)
       case other => throw new AssertionError(s"page $index of ${of.key} is not to be had: $other")
     }
 
   /** The page's bytes as the cache has them. */
-  def read(cache: PageCache, of: ObjectIdentity, index: Long): Option[Seq[Byte]] =
+  def read(cache: PageCache, of: ObjectVersion, index: Long): Option[Seq[Byte]] =
     cache.find(of, index).flatMap { page =>
       val bytes = new Array[Byte](page.length)
       try if (page.read(0, bytes, 0, bytes.length)) Some(bytes.toSeq) else None

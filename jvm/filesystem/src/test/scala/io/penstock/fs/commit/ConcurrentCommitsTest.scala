@@ -1,7 +1,7 @@
 package io.penstock.fs.commit
 
 import java.io.IOException
-import java.util.concurrent.ConcurrentHashMap
+import java.util.concurrent.{ConcurrentHashMap, ExecutorService, Executors, Semaphore}
 
 import scala.jdk.CollectionConverters._
 import scala.util.Random
@@ -85,7 +85,7 @@ class ConcurrentCommitsTest extends AnyFunSuite {
   test("a store that ignores the condition of a creation is refused before anything is written") {
     for (conditional <- Seq(true, false)) {
       val store = new MemoryStore(conditional)
-      val journal = new Journal(store.bucket(), Location(MemoryStore.Name, "table/"))
+      val journal = new CommitLog(store.bucket(), Location(MemoryStore.Name, "table/"))
       if (conditional) journal.requireConditions()
       else assert(intercept[IOException](journal.requireConditions()).getMessage.contains("If-None-Match"))
       assert(store.keys.isEmpty)
@@ -94,7 +94,7 @@ class ConcurrentCommitsTest extends AnyFunSuite {
 
   test("a job that replaces what it has read is refused where another has committed since, and leaves the table") {
     val store = new MemoryStore
-    val buckets = new Buckets(_ => store.bucket())
+    val buckets = new ObjectStores(_ => store.bucket())
     val table = Location(MemoryStore.Name, "table/")
     def commit = new TableCommit(buckets, table, new Parallel(1), patience = 0, store.clock())
     def write(job: String, expected: Option[Long]): Unit =
@@ -197,7 +197,7 @@ private object ConcurrentCommitsTest {
     private val outcomes = new ConcurrentHashMap[String, Outcome]
 
     /** The table as a process sees it. */
-    private def table(process: String, buckets: Buckets): TableCommit = {
+    private def table(process: String, buckets: ObjectStores): TableCommit = {
       val wrong = new Random(seed * 17 + process.hashCode)
       // Nobody waits for another's commit where clocks are right, but finishes it at once: the most that goes on together.
       if (skewed) new TableCommit(buckets, Table, new Parallel(1), Patience, store.clock(wrong.between(-Hour, Hour)))
@@ -208,7 +208,7 @@ private object ConcurrentCommitsTest {
       val replies = new Random(seed * 31 + job.name.hashCode)
       def loseReply(): Unit =
         if (lostReplies && replies.nextInt(12) == 0) throw new MemoryStore.ReplyLost
-      val buckets = new Buckets(_ => store.bucket(_ => interleaving.step(job.name), _ => loseReply()))
+      val buckets = new ObjectStores(_ => store.bucket(_ => interleaving.step(job.name), _ => loseReply()))
       val uploads = job.files.toVector.sorted.map(store.upload)
       outcomes.put(job.name, Unknown)
       val outcome =
@@ -224,7 +224,7 @@ private object ConcurrentCommitsTest {
     }
 
     private def help(name: String, interleaving: Interleaving): Unit = {
-      val buckets = new Buckets(_ => store.bucket(_ => interleaving.step(name)))
+      val buckets = new ObjectStores(_ => store.bucket(_ => interleaving.step(name)))
       (1 to 3).foreach(_ => table(name, buckets).rollForward())
     }
 
@@ -268,7 +268,7 @@ private object ConcurrentCommitsTest {
         (name, step) => sleeper.contains(name -> step)
       )
       interleaving.run(act(_, interleaving))
-      new TableCommit(new Buckets(_ => store.bucket()), Table, new Parallel(1), patience = 0, store.clock())
+      new TableCommit(new ObjectStores(_ => store.bucket()), Table, new Parallel(1), patience = 0, store.clock())
         .rollForward()
 
       val visible = store.keys.filterNot(_.contains("/_"))
@@ -291,11 +291,120 @@ private object ConcurrentCommitsTest {
       // What has happened has no upload left, in at least one of the orders that explain the table.
       val unfinished = store.pending.values.map(_.key).toSet
       assert(explained.exists(_._1.forall(_.files.forall(file => !unfinished(file)))), story + s"\nuploads $unfinished")
-      val journal = store.keys.filter(key => Journal.tableOf(MemoryStore.Name, key).isDefined)
+      val journal = store.keys.filter(key => CommitLog.tableOf(MemoryStore.Name, key).isDefined)
       assert(journal.isEmpty || store.objects(journal.max).isEmpty, story + s"\njournal $journal")
     }
 
     private def assert(condition: Boolean, clue: => String): Unit =
       if (!condition) throw new AssertionError(clue)
+  }
+}
+
+/**
+ * Lets processes take steps one at a time, in an order that can be had again. A process asks before each step and waits
+ * for its turn; it may be killed instead.
+ *
+ * @param pick
+ *   whose turn it is of those that could go on, in the order of their names
+ * @param sleep
+ *   whether a process sleeps after so many steps until all others have ended or sleep, too. Turns drawn at random never
+ *   hold a process back for long, so what goes wrong after a long pause needs one on purpose.
+ */
+final class Interleaving(
+    pick: Vector[String] => String,
+    names: Seq[String],
+    kill: (String, Int) => Boolean,
+    sleep: (String, Int) => Boolean = (_, _) => false
+) {
+
+  private val steps = scala.collection.mutable.Map.empty[String, Int].withDefaultValue(0)
+  private var waiting = Set.empty[String]
+  private var running = names.toSet
+  private var dead = Set.empty[String]
+  private var underWay = false
+  // One each, so that a turn wakes the thread it is for and no other.
+  private val turns = names.map(_ -> new Semaphore(0)).toMap
+
+  /** Returns when it is the process's turn. */
+  def step(name: String): Unit = {
+    synchronized {
+      waiting += name
+      choose()
+    }
+    turns(name).acquire()
+    synchronized {
+      underWay = false
+      waiting -= name
+      steps(name) += 1
+      if (kill(name, steps(name))) dead += name
+      if (dead(name)) throw new MemoryStore.Killed
+    }
+  }
+
+  def ended(name: String): Unit = synchronized {
+    running -= name
+    choose()
+  }
+
+  private def choose(): Unit =
+    if (!underWay && waiting.nonEmpty && waiting == running) {
+      val awake = waiting.filterNot(name => sleep(name, steps(name)))
+      val candidates = if (awake.isEmpty) waiting else awake
+      underWay = true
+      turns(pick(candidates.toVector.sorted)).release()
+    }
+
+  /** How many steps a process has taken. */
+  def taken(name: String): Int = synchronized(steps(name))
+
+  /** Runs one process for each name to its end. */
+  def run(process: String => Unit): Unit =
+    names
+      .map { name =>
+        val life: Runnable = () =>
+          try process(name)
+          finally ended(name)
+        Interleaving.threads.submit(life)
+      }
+      .foreach(_.get())
+}
+
+object Interleaving {
+
+  // Kept from one interleaving to the next: a test has thousands of them, of a few steps each.
+  private val threads: ExecutorService = Executors.newCachedThreadPool { task =>
+    val thread = new Thread(task, "interleaved")
+    thread.setDaemon(true)
+    thread
+  }
+
+  /** Any process as likely as another. */
+  def random(seed: Long): Vector[String] => String = {
+    val random = new Random(seed)
+    candidates => candidates(random.nextInt(candidates.size))
+  }
+
+  /**
+   * The first process goes on until it has taken as many steps as the first number says, then another one for as many
+   * as the second says, and so on in turns, and at last each to its end.
+   */
+  def turns(lengths: Seq[Int]): Vector[String] => String = {
+    var left = lengths.toList
+    var current = Option.empty[String]
+    candidates => {
+      left match {
+        case 0 :: rest =>
+          left = rest
+          current = candidates.find(!current.contains(_)).orElse(current)
+        case _ => ()
+      }
+      val next = current.filter(candidates.contains).getOrElse(candidates.head)
+      current = Some(next)
+      left = left match {
+        case steps :: rest => (steps - 1) :: rest
+        case Nil => Nil
+      }
+      next
+    }
   }
 }

@@ -42,10 +42,10 @@ final class MemoryStore(conditional: Boolean = true) {
   private[commit] def abort(upload: PendingUpload): Unit = synchronized(pending -= upload.id)
 
   /** The store as one process sees it. `before` and `after` each operation may throw. */
-  private[commit] def bucket(before: String => Unit = _ => (), after: String => Unit = _ => ()): Bucket =
+  private[commit] def bucket(before: String => Unit = _ => (), after: String => Unit = _ => ()): ObjectStore =
     new MemoryBucket(before, after)
 
-  final private class MemoryBucket(before: String => Unit, after: String => Unit) extends Bucket {
+  final private class MemoryBucket(before: String => Unit, after: String => Unit) extends ObjectStore {
 
     private def put(key: String, content: Array[Byte]): Unit = {
       objects += key -> content

@@ -2,7 +2,10 @@ package io.penstock.fs.commit
 
 import java.io.IOException
 import java.net.{InetSocketAddress, URI}
-import java.util.concurrent.CountDownLatch
+import java.util.concurrent.atomic.AtomicInteger
+import java.util.concurrent.{ConcurrentHashMap, CountDownLatch}
+
+import scala.jdk.CollectionConverters._
 
 import org.apache.spark.internal.io.FileNameSpec
 import org.scalatest.BeforeAndAfterAll
@@ -10,7 +13,8 @@ import org.scalatest.concurrent.Eventually._
 import org.scalatest.funsuite.AnyFunSuite
 import org.scalatest.time.SpanSugar._
 
-import io.penstock.fs.testing.{Fault, FaultyGateway, Store}
+import io.penstock.faults.{Fault, FaultyGateway}
+import io.penstock.fs.testing.Store
 
 /** Commits on a real store: which requests, and what happens when one of them fails. */
 class StoreCommitTest extends AnyFunSuite with BeforeAndAfterAll {
@@ -148,7 +152,7 @@ class StoreCommitTest extends AnyFunSuite with BeforeAndAfterAll {
     elsewhere.attempt(id, Seq("p=2"), "lost", partition = 2)
     table.job(id, dynamic = true).commit(here.uploads ++ there.uploads)
     assert(table.contents ++ elsewhere.contents == Seq("p=1" -> "new", "p=2" -> "new"))
-    assert(table.remains ++ elsewhere.remains.filterNot(_.contains(Journal.Directory)) == Nil)
+    assert(table.remains ++ elsewhere.remains.filterNot(_.contains(CommitLog.Directory)) == Nil)
   }
 
   test("uploads that somebody else aborted undo the job: the table is as it was") {
@@ -161,7 +165,7 @@ class StoreCommitTest extends AnyFunSuite with BeforeAndAfterAll {
     assert(failure.getMessage.contains(uploads.last.key))
     assert(undone.contents == Seq("p=1" -> "old", "p=2" -> "old"))
     // That it is lost is known for good, to a driver that asks a year later, too.
-    assert(undone.remains == Seq(s"undone/${Journal.Directory}$id.outcome"))
+    assert(undone.remains == Seq(s"undone/${CommitLog.Directory}$id.outcome"))
     undone.sweep()
     assert(undone.remains.size == 1)
     undone.append(Seq("p=3"), "next")
@@ -218,7 +222,7 @@ class StoreCommitTest extends AnyFunSuite with BeforeAndAfterAll {
     interrupted.append(Seq("p=4"), "next")
     assert(interrupted.contents == Seq("p=1" -> "new", "p=2" -> "new", "p=3" -> "new", "p=4" -> "next"))
     // Its driver, should it ask after all.
-    assert(interrupted.remains == Seq(s"interrupted/${Journal.Directory}$id.outcome"))
+    assert(interrupted.remains == Seq(s"interrupted/${CommitLog.Directory}$id.outcome"))
     interrupted.sweep()
     assert(interrupted.remains.isEmpty)
   }
@@ -228,7 +232,7 @@ class StoreCommitTest extends AnyFunSuite with BeforeAndAfterAll {
     undecided.append(Seq("p=1"), "old")
     val id = undecided.newJob()
     val uploads = undecided.attempt(id, Seq("p=1"), "new").uploads
-    gateway.inject(Fault.Reset, times = 1000)(r => r.method == "PUT" && r.path.contains(Journal.Directory))
+    gateway.inject(Fault.Reset, times = 1000)(r => r.method == "PUT" && r.path.contains(CommitLog.Directory))
     val output = undecided.job(id, dynamic = true)
     val failure =
       try intercept[IOException](output.commit(uploads))
@@ -237,5 +241,192 @@ class StoreCommitTest extends AnyFunSuite with BeforeAndAfterAll {
     output.abort()
     assert(undecided.contents == Seq("p=1" -> "old"))
     assert(undecided.remains.isEmpty)
+  }
+}
+
+/** A commit that ends in the middle in a way that is no failure of the store: what is decided stays decided. */
+class StoppedCommitTest extends AnyFunSuite {
+
+  private val Table = Location(MemoryStore.Name, "table/")
+
+  private def stopped(name: String)(at: String => Unit): Unit = test(name) {
+    val store = new MemoryStore
+    store.objects += "table/p=0/old" -> Array[Byte](1)
+    val uploads = Vector("table/p=0/a-job", "table/p=1/b-job").map(store.upload)
+    val stopping = new ObjectStores(_ => store.bucket(after = at))
+    val commit = new TableCommit(stopping, Table, new Parallel(2), patience = 0, store.clock())
+    try intercept[CommitInterrupted](commit.commit("job", uploads, Vector(Table), None))
+    finally Thread.interrupted()
+    new TableCommit(new ObjectStores(_ => store.bucket()), Table, new Parallel(2), patience = 0).rollForward()
+    assert(store.keys.filterNot(_.contains("/_")) == Set("table/p=0/a-job", "table/p=1/b-job"))
+    assert(store.pending.isEmpty)
+  }
+
+  stopped("the thread of a stream that is stopped is interrupted once its job is decided") { operation =>
+    if (operation.startsWith("create ")) Thread.currentThread.interrupt()
+    // Goes on until the thread that waits for it gives up: otherwise it could be through before that one looks.
+    if (operation.startsWith("complete ")) new CountDownLatch(1).await()
+  }
+
+  for (threads <- Seq(1, 3))
+    test(s"of requests by $threads threads the first failure is thrown once all have ended") {
+      val ended = ConcurrentHashMap.newKeySet[Int]()
+      val failure = intercept[IllegalStateException] {
+        new Parallel(threads).map(1 to 5) { n =>
+          if (n == 2 || n == 4) throw new IllegalStateException(s"$n")
+          ended.add(n)
+        }
+      }
+      assert(failure.getMessage == "2")
+      assert(ended.asScala == Set(1, 3, 5))
+    }
+
+  test("a helper that saw a file missing, and slept until the job had landed, takes nothing back") {
+    val store = new MemoryStore
+    val uploads = Vector("table/p=0/a-job", "table/p=1/b-job").map(store.upload)
+    val (asleep, landed) = (new CountDownLatch(1), new CountDownLatch(1))
+    def committing(before: String => Unit) =
+      new TableCommit(new ObjectStores(_ => store.bucket(before)), Table, new Parallel(1), patience = 0, store.clock())
+    val helper = new Thread(() =>
+      committing { operation =>
+        if (operation.startsWith("create ") && operation.endsWith(".outcome")) {
+          asleep.countDown()
+          landed.await()
+        }
+      }.rollForward(): Unit
+    )
+    // The driver has completed the first file when somebody deletes it, and a helper comes.
+    committing { operation =>
+      if (operation == "complete table/p=1/b-job") {
+        store.drop("table/p=0/a-job")
+        helper.start()
+        asleep.await()
+      }
+    }.commit("job", uploads, Vector.empty, None)
+    landed.countDown()
+    helper.join()
+    assert(store.keys.filterNot(_.contains("/_")) == Set("table/p=1/b-job"))
+    assert(store.keys.filter(_.endsWith(".outcome")).isEmpty)
+  }
+
+  stopped("a client that throws something of its own while files are completed") { operation =>
+    if (operation.startsWith("complete ")) throw new IllegalStateException("the client is closed")
+  }
+}
+
+/** A driver that dies before any one of its requests, on a real store; then somebody else comes. */
+class KilledCommitTest extends AnyFunSuite {
+
+  import KilledCommitTest._
+
+  private lazy val bucket = Store.newBucket()
+
+  private val Old = Seq("p=1" -> "old", "p=2" -> "old")
+  private val New = Seq("p=2" -> "new", "p=3" -> "new", "p=4" -> "new")
+
+  /** Overwrites the table, dying before request number `lives`; whether it died. */
+  private def overwrite(table: WrittenTable, lives: Int): Boolean = {
+    val left = new AtomicInteger(lives)
+    try {
+      table.overwrite(table.newJob(), Seq("p=2", "p=3", "p=4"), "new", fs => new Mortal(new S3AObjectStore(fs), left))
+      false
+    } catch { case _: MemoryStore.Killed => true }
+  }
+
+  private def killedEverywhere(name: String)(recover: WrittenTable => Seq[(String, String)]): Unit = {
+    val outcomes = Iterator
+      .from(0)
+      .map { lives =>
+        val table = new WrittenTable(bucket, s"$name-$lives", Store.conf())
+        table.append(Seq("p=1", "p=2"), "old")
+        val died = overwrite(table, lives)
+        val added = recover(table)
+        val left = table.contents.filterNot(added.contains)
+        assert(left == Old || left == New, s"died before request $lives")
+        // That a job has landed which another has finished is there for its driver until a later sweep.
+        assert(table.remains.forall(_.endsWith(".outcome")), s"died before request $lives")
+        table.sweep()
+        assert(table.remains.isEmpty, s"died before request $lives")
+        (died, left)
+      }
+      .takeWhile(_._1)
+      .map(_._2)
+      .toVector
+    // Both sides of the decision were tried, and once it is taken it stays.
+    assert(outcomes.contains(Old) && outcomes.contains(New))
+    assert(outcomes == outcomes.filter(_ == Old) ++ outcomes.filter(_ == New))
+  }
+
+  test("killed at any step, after a sweep the table is old or new as a whole, and nothing is left") {
+    killedEverywhere("swept") { table =>
+      table.sweep()
+      Nil
+    }
+  }
+
+  test("killed at any step, the next job first finishes what was decided") {
+    killedEverywhere("continued") { table =>
+      table.append(Seq("p=9"), "next")
+      val unfinished = table.contents
+      // What was not decided is the sweep's; a job cannot know that it is not running.
+      table.sweep()
+      assert(table.contents == unfinished)
+      Seq("p=9" -> "next")
+    }
+  }
+
+  test("killed while finishing what another was killed in, and so on, until somebody lives long enough") {
+    for (seed <- 1 to 6) {
+      val table = new WrittenTable(bucket, s"again-$seed", Store.conf())
+      table.append(Seq("p=1", "p=2"), "old")
+      // Dies with the decision written: the fourth request is the look at the journal that follows it.
+      assert(overwrite(table, lives = 4))
+      Iterator.range(0, 20).foreach { round =>
+        val left = new AtomicInteger(1 + (seed * 7 + round * 3) % 14)
+        val location = Location(bucket.name, s"again-$seed/")
+        val mortal = new ObjectStores(name => new Mortal(table.buckets(name), left))
+        try new TableCommit(mortal, location, new Parallel(1), patience = 0).rollForward()
+        catch { case _: MemoryStore.Killed => None }
+      }
+      assert(table.contents == New)
+      // Who dies with everything done may leave an old number.
+      table.sweep()
+      assert(table.remains.isEmpty)
+    }
+  }
+
+  test("a dry run of the sweep tells what it would do and does none of it") {
+    val table = new WrittenTable(bucket, "dry", Store.conf())
+    table.append(Seq("p=1", "p=2"), "old")
+    assert(overwrite(table, lives = 5))
+    val before = bucket.list("dry/")
+    val report = table.sweep(dryRun = true)
+    assert(report.found.map(row => (row.kind, row.files, row.action)) == Vector(("commit", 3, "would finish")))
+    assert(bucket.list("dry/") == before)
+    assert(table.sweep().found.map(_.action) == Vector("finished"))
+    assert(table.contents == New)
+    assert(table.sweep().found.map(row => (row.kind, row.files, row.action)) == Vector(("journal", 1, "removed")))
+    assert(table.sweep().found.isEmpty)
+  }
+}
+
+private object KilledCommitTest {
+
+  /** Dies before the request that comes when none is left, and stays dead. */
+  final private class Mortal(store: ObjectStore, left: AtomicInteger) extends ObjectStore {
+
+    private def alive[A](request: => A): A = if (left.getAndDecrement() > 0) request else throw new MemoryStore.Killed
+
+    override def name: String = store.name
+    override def list(prefix: String): Iterator[Listed] = alive(store.list(prefix))
+    override def exists(key: String): Boolean = alive(store.exists(key))
+    override def read(key: String): Option[Array[Byte]] = alive(store.read(key))
+    override def write(key: String, content: Array[Byte]): Unit = alive(store.write(key, content))
+    override def create(key: String, content: Array[Byte]): Boolean = alive(store.create(key, content))
+    override def delete(keys: Seq[String]): Unit = alive(store.delete(keys))
+    override def complete(upload: Upload): Boolean = alive(store.complete(upload))
+    override def abort(key: String, uploadId: String): Unit = alive(store.abort(key, uploadId))
+    override def uploads(prefix: String): Iterator[PendingUpload] = alive(store.uploads(prefix))
+    override def uploadedBytes(upload: PendingUpload): Long = alive(store.uploadedBytes(upload))
   }
 }

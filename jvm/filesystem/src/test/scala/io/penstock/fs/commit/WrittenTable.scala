@@ -12,7 +12,7 @@ import org.apache.hadoop.mapreduce.task.TaskAttemptContextImpl
 import org.apache.hadoop.mapreduce.{TaskAttemptID, TaskType}
 import org.apache.spark.internal.io.FileNameSpec
 
-import io.penstock.fs.testing.Store
+import io.penstock.fs.testing.{Requests, Store}
 
 /** A table of text files on the tests' store, written as Spark's tasks and driver write it, without Spark. */
 final class WrittenTable(bucket: Store.Bucket, name: String, settings: Configuration) {
@@ -28,7 +28,7 @@ final class WrittenTable(bucket: Store.Bucket, name: String, settings: Configura
 
   def fs: S3AFileSystem = path.getFileSystem(conf).asInstanceOf[S3AFileSystem]
 
-  def buckets: Buckets = new Buckets(name => new S3ABucket(Buckets.fileSystem(path, name, conf)))
+  def buckets: ObjectStores = new ObjectStores(name => new S3AObjectStore(ObjectStores.fileSystem(path, name, conf)))
 
   def newJob(): String = UUID.randomUUID().toString
 
@@ -47,7 +47,7 @@ final class WrittenTable(bucket: Store.Bucket, name: String, settings: Configura
 
   private[commit] def task(job: String, partition: Int = 0, attempt: Int = 0): TaskOutput = {
     val id = new TaskAttemptID("20260101", 0, TaskType.MAP, partition, attempt)
-    new TaskOutput(job, new TaskAttemptContextImpl(conf, id), new S3ABucket(_))
+    new TaskOutput(job, new TaskAttemptContextImpl(conf, id), new S3AObjectStore(_))
   }
 
   private[commit] def write(output: TaskOutput, directory: String, text: String): Unit =
@@ -63,7 +63,7 @@ final class WrittenTable(bucket: Store.Bucket, name: String, settings: Configura
   private[commit] def job(
       id: String,
       dynamic: Boolean = false,
-      open: S3AFileSystem => Bucket = new S3ABucket(_)
+      open: S3AFileSystem => ObjectStore = new S3AObjectStore(_)
   ): JobOutput = new JobOutput(id, path, dynamic, conf, open)
 
   /** One job that writes `text` to one file in each directory. */
@@ -76,7 +76,7 @@ final class WrittenTable(bucket: Store.Bucket, name: String, settings: Configura
       id: String,
       directories: Seq[String],
       text: String,
-      open: S3AFileSystem => Bucket = new S3ABucket(_)
+      open: S3AFileSystem => ObjectStore = new S3AObjectStore(_)
   ): Unit = {
     val output = job(id, open = open)
     output.replace(fs, path)
@@ -98,10 +98,47 @@ final class WrittenTable(bucket: Store.Bucket, name: String, settings: Configura
   def remains: Seq[String] = {
     val (journal, others) = bucket
       .list(name + "/")
-      .filter(_.contains(Journal.Directory))
-      .partition(Journal.tableOf(bucket.name, _).isDefined)
+      .filter(_.contains(CommitLog.Directory))
+      .partition(CommitLog.tableOf(bucket.name, _).isDefined)
     bucket.pendingUploads().filter(_.startsWith(name + "/")) ++
       bucket.list(name + "/").filter(_.contains("__magic")) ++ others ++
       journal.dropRight(1) ++ journal.lastOption.filterNot(bucket.get(_).exists(_.isEmpty))
+  }
+}
+
+/**
+ * What a commit costs: `mvn -f jvm/pom.xml test-compile exec:java -pl filesystem -Dexec.classpathScope=test
+ * -Dexec.mainClass=io.penstock.fs.commit.CommitBench`, on the store that `PENSTOCK_TEST_S3_ENDPOINT` names.
+ *
+ * Prints for 1, 100 and 1000 files (or the numbers given), three times each: milliseconds of an append's commit and of
+ * the commit that replaces it, and the requests of each.
+ */
+object CommitBench {
+
+  def main(arguments: Array[String]): Unit = {
+    val bucket = Store.newBucket()
+    val conf = Store.conf()
+    conf.set("fs.s3a.connection.maximum", "128")
+    println("files  round  append_ms  overwrite_ms  append_requests  overwrite_requests")
+    for {
+      files <- if (arguments.isEmpty) Seq(1, 100, 1000) else arguments.toSeq.map(_.toInt)
+      round <- 1 to 3
+    } {
+      val table = new WrittenTable(bucket, s"bench-$files-$round", conf)
+      val directories = (1 to files).map(n => s"p=$n")
+      val (append, appendRequests) = commit(table, directories, replace = false)
+      val (overwrite, overwriteRequests) = commit(table, directories, replace = true)
+      println(f"$files%5d  $round%5d  $append%9d  $overwrite%12d  $appendRequests%s  $overwriteRequests%s")
+    }
+  }
+
+  private def commit(table: WrittenTable, directories: Seq[String], replace: Boolean): (Long, String) = {
+    val id = table.newJob()
+    val uploads = table.attempt(id, directories, "x").uploads
+    val output = table.job(id)
+    if (replace) output.replace(table.fs, table.path)
+    val start = System.nanoTime
+    val requests = Requests.during(output.commit(uploads))
+    ((System.nanoTime - start) / 1000000, requests.toVector.sorted.map { case (kind, n) => s"$kind=$n" }.mkString(","))
   }
 }

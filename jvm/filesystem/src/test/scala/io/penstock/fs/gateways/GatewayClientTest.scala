@@ -14,9 +14,10 @@ import org.scalatest.funsuite.AnyFunSuite
 import org.scalatest.time.{Millis, Seconds, Span}
 import software.amazon.awssdk.core.client.config.SdkAdvancedClientOption
 
-import io.penstock.fs.Counters
-import io.penstock.fs.testing.FaultyGateway.Recorded
-import io.penstock.fs.testing.{Fault, FaultyGateway, Store}
+import io.penstock.faults.FaultyGateway.Recorded
+import io.penstock.faults.{Fault, FaultyGateway}
+import io.penstock.fs.metrics.Counters
+import io.penstock.fs.testing.Store
 
 /** S3A on a real store through two gateways, one of which misbehaves. */
 class GatewayClientTest extends AnyFunSuite with Eventually {

@@ -6,7 +6,8 @@ import scala.util.Using
 
 import org.scalatest.funsuite.AnyFunSuite
 
-import io.penstock.fs.testing.{FaultyGateway, Store}
+import io.penstock.faults.FaultyGateway
+import io.penstock.fs.testing.Store
 
 object GatewaysTest {
 

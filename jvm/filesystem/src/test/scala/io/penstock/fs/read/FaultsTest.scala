@@ -8,12 +8,15 @@ import java.util.concurrent.{ExecutionException, TimeUnit}
 
 import scala.jdk.CollectionConverters._
 
+import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.{FSDataInputStream, FileRange, Path}
 import org.scalatest.concurrent.Eventually._
 import org.scalatest.time.SpanSugar._
 
-import io.penstock.fs.testing.{Fault, Trees}
-import io.penstock.fs.{CacheSettings, Counters}
+import io.penstock.faults.Fault
+import io.penstock.fs.cache.CacheSettings
+import io.penstock.fs.metrics.Counters
+import io.penstock.fs.testing.Trees
 
 /** Each test is named after the failure that a reader survives, or is told about as S3A tells. */
 abstract private[read] class FaultsContract(admission: String) extends ReadsSuite {
@@ -173,3 +176,50 @@ class FaultsTest extends FaultsContract("always") {
 
 /** As those meet them whose bytes come straight from the store. */
 class FaultsOfFirstReadsTest extends FaultsContract("again")
+
+/** Bytes that a gateway has damaged. */
+class DamagedOnTheWayTest extends ReadsSuite {
+
+  test("a small object whose bytes are not what its entity tag says is asked for again") {
+    val (path, data) = put(PageSize - 1000)
+    val fs = fileSystem()
+    val status = fs.getFileStatus(path)
+    gateway.clear()
+    gateway.inject(Fault.Flip(5))(_.method == "GET")
+    gateway.inject(Fault.Flip(6))(_.method == "GET")
+    assert(readAll(opened(fs, status)) sameElements data)
+    assert(ranges.size == 3)
+  }
+
+  test("a store that tags otherwise is asked twice for some objects, and no more") {
+    val check = new EtagVerifier(misleadings = 2)
+    val data = ReadsSuite.bytes(1000, 1)
+    val tag = Some("0123456789abcdef0123456789abcdef")
+    assert(!check.agrees(tag, data, 0, data.length))
+    check.misleading()
+    assert(!check.agrees(tag, data, 0, data.length))
+    check.misleading()
+    assert(check.agrees(tag, data, 0, data.length))
+    assert(new EtagVerifier().agrees(Some("0123-2"), data, 0, data.length))
+  }
+
+  test("over TLS, which finds damage itself, bytes are not compared; where any endpoint may be without it, they are") {
+    def overTls(settings: (String, String)*): Boolean = {
+      val conf = new Configuration(false)
+      settings.foreach { case (name, value) => conf.set(name, value) }
+      StreamSettings(conf).overTls
+    }
+    val (endpoint, others) = ("fs.s3a.endpoint", "fs.s3a.penstock.endpoints")
+    val plain = "fs.s3a.connection.ssl.enabled" -> "false"
+    assert(overTls(endpoint -> "https://lake:443"))
+    assert(overTls(endpoint -> "HTTPS://lake", others -> "https://lake,https://other", plain))
+    assert(overTls(endpoint -> "lake:9000"))
+    assert(!overTls(endpoint -> "lake:9000", plain))
+    assert(!overTls(endpoint -> "http://lake:80"))
+    assert(!overTls(endpoint -> "https://lake", others -> "https://lake,http://other"))
+    assert(!overTls(), "the SDK may be told by the environment")
+
+    val data = ReadsSuite.bytes(1000, 1)
+    assert(EtagVerifier.Unneeded.agrees(Some("0123456789abcdef0123456789abcdef"), data, 0, data.length))
+  }
+}

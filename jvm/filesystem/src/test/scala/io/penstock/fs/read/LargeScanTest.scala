@@ -1,9 +1,17 @@
 package io.penstock.fs.read
 
-import org.apache.hadoop.fs.{FileSystem, Path}
+import java.lang.management.ManagementFactory
+import java.nio.file.Files
 
-import io.penstock.fs.testing.Store
-import io.penstock.fs.{CacheSettings, Counters}
+import scala.util.Using
+
+import org.apache.hadoop.fs.{FileStatus, FileSystem, Path}
+import org.scalatest.funsuite.AnyFunSuite
+
+import io.penstock.fs.PenstockFileSystem
+import io.penstock.fs.cache.CacheSettings
+import io.penstock.fs.metrics.Counters
+import io.penstock.fs.testing.{Requests, Store}
 
 /** Scans of more than the tiers hold. */
 class LargeScanTest extends ReadsSuite {
@@ -121,7 +129,78 @@ class LargeScanTest extends ReadsSuite {
     assert(slow.readNBytes(3 * PageSize) sameElements data.take(3 * PageSize))
     val began = System.nanoTime
     assert(readAll(quick) sameElements data)
-    assert(System.nanoTime - began < Fetcher.PatienceMs * 1000000)
+    assert(System.nanoTime - began < PageFetcher.PatienceMs * 1000000)
     assert(readAll(slow) sameElements data.drop(3 * PageSize))
+  }
+}
+
+/** What streams hold that are open and do not read. */
+class OpenStreamsTest extends ReadsSuite {
+
+  override protected val PageSize: Int = 1 << 20
+
+  /** In bytes, of what is still used. */
+  private def heap(): Long = {
+    (1 to 3).foreach(_ => System.gc())
+    ManagementFactory.getMemoryMXBean.getHeapMemoryUsage.getUsed
+  }
+
+  test("hundreds of streams that stand on a page of a megabyte each hold a small part of one on the heap") {
+    val fs = fileSystem()
+    val (path, data) = put(3 * PageSize + 5)
+    val status = fs.getFileStatus(path)
+    assert(readAll(opened(fs, status)) sameElements data)
+    val before = heap()
+    val streams = Vector.fill(400)(opened(fs, status))
+    streams.foreach(in => assert(in.readNBytes(1000) sameElements data.take(1000)))
+    val each = (heap() - before) / streams.size
+    info(s"$each bytes of heap for an open stream, S3A's own part included")
+    streams.foreach(_.close())
+    assert(each < PageSize / 10)
+  }
+}
+
+class ScannedFileTest extends AnyFunSuite {
+
+  private lazy val bucket = Store.newBucket()
+  private val path = bucket.path("file")
+
+  private val Cached = Seq(
+    "fs.s3a.input.stream.type" -> "custom",
+    "fs.s3a.input.stream.custom.factory" -> classOf[PageStreamFactory].getName,
+    CacheSettings.MemorySize -> "0",
+    CacheSettings.DiskDirectory -> Files.createTempDirectory("penstock-scanned-").toString,
+    CacheSettings.DiskSize -> "10M"
+  )
+
+  /** The status that a scan gets of a file it was told of; what is awaited and what was sent because of it. */
+  private def scanned(settings: (String, String)*)(use: PenstockFileSystem => Unit): (Int, Map[String, Long]) = {
+    bucket.put("file", new Array[Byte](1000))
+    val conf = Store.conf()
+    conf.set("fs.s3a.impl", classOf[PenstockFileSystem].getName)
+    settings.foreach { case (name, value) => conf.set(name, value) }
+    Using.resource(Store.fileSystem(bucket, conf).asInstanceOf[PenstockFileSystem]) { files =>
+      val before = ScannedFile.waiting
+      var status: FileStatus = null
+      val requests = Requests.during {
+        status = ScannedFile.opening(ScannedFile(path, 1000, 5000))(files.getFileStatus(path))
+      }
+      assert(status.getLen == 1000)
+      use(files)
+      (ScannedFile.waiting - before, requests)
+    }
+  }
+
+  test("a scan's status costs no request, and the opening that follows it is recognized once") {
+    assert(scanned(Cached: _*)(_ => ()) == ((1, Map.empty)))
+    val told = new FileStatus(1000, false, 1, 1, 5000, path)
+    assert(scanned(Cached: _*)(_.openFile(path).withFileStatus(told).build().get().close())._1 <= 0)
+  }
+
+  test("where no pages are kept, nothing waits for an opening that nobody would recognize") {
+    assert(scanned()(_ => ()) == ((0, Map.empty)))
+    assert(scanned(Cached :+ (CacheSettings.Enabled -> "false"): _*)(_ => ()) == ((0, Map.empty)))
+    val broken = CacheSettings.DiskDirectory -> "/proc/penstock"
+    assert(scanned(Cached :+ broken: _*)(_ => ()) == ((0, Map.empty)))
   }
 }

@@ -1,14 +1,18 @@
 package io.penstock.fs.read
 
+import java.io.FileNotFoundException
 import java.nio.file.Files
 
+import scala.collection.immutable.TreeMap
 import scala.collection.mutable
 import scala.util.Random
 
-import org.apache.hadoop.fs.{FileSystem, Path}
+import org.apache.hadoop.fs.{FileStatus, FileSystem, Path}
+import org.scalacheck.Gen
+import org.scalacheck.rng.Seed
 
-import io.penstock.fs.CacheSettings
-import io.penstock.fs.cache.{ObjectIdentity, PageCaches}
+import io.penstock.fs.PenstockFileSystem
+import io.penstock.fs.cache.{CacheSettings, ObjectVersion, PageCaches}
 import io.penstock.fs.testing.Trees
 
 /**
@@ -142,11 +146,188 @@ class ModelTest extends ReadsSuite {
   }
 
   private def forget(of: Modelled): Unit =
-    PageCaches.of(conf()).foreach(_.forget(ObjectIdentity(bucket.name, of.key, length.toLong, of.versions.last.etag)))
+    PageCaches.of(conf()).foreach(_.forget(ObjectVersion(bucket.name, of.key, length.toLong, of.versions.last.etag)))
 }
 
 private object ModelTest {
 
   /** @param modified in seconds, as statuses are compared */
   final private[read] case class Written(data: Array[Byte], etag: String, modified: Long)
+}
+
+/**
+ * Sequences of operations by two file systems of this process and by somebody else, against a map in memory: who lists
+ * sees what is there, and reads what was listed.
+ *
+ * `-Dpenstock.model.sequences=N` tries more of them, `-Dpenstock.model.seed=N` others. The store is the tests' own, or
+ * that of `PENSTOCK_TEST_S3_ENDPOINT`.
+ */
+class OperationsModelTest extends ReadsSuite {
+
+  import OperationsModelTest._
+
+  private val sequences = sys.props.get("penstock.model.sequences").fold(60)(_.toInt)
+  private val seed = sys.props.get("penstock.model.seed").filter(_ != "random").fold(System.nanoTime)(_.toLong)
+
+  // Old statuses find out at once, so that what they yield is known.
+  override protected def settings: Map[String, String] = Map(
+    "fs.s3a.impl" -> classOf[Clocked].getName,
+    CacheSettings.MaxStaleness -> "0s",
+    CacheSettings.MemorySize -> (6 * PageSize).toString
+  )
+
+  test(s"$sequences sequences of operations leave what they would leave in a map (seed $seed)") {
+    val writers = Vector("always", "again").map(policy => fileSystem(CacheSettings.Admission -> policy))
+    for (n <- 0 until sequences) {
+      val history = histories.pureApply(Gen.Parameters.default, Seed(seed + n))
+      val world = new World(s"world-$n", writers)
+      world.run(history, s"seed ${seed + n}")
+      world.delete()
+      // The gateway keeps each request, five kilobytes of it: ten thousand sequences send more than the heap holds.
+      gateway.clear()
+    }
+  }
+
+  /** One table, as the store has it and as the model has it. */
+  final private class World(root: String, systems: Vector[FileSystem]) {
+
+    private var files = TreeMap.empty[String, Array[Byte]]
+    private var listed = Map.empty[String, FileStatus]
+
+    private def path(name: String): Path = bucket.path(s"$root/$name")
+
+    private def content(of: Content): Array[Byte] = {
+      val bytes = new Array[Byte](of.length)
+      new Random(of.seed).nextBytes(bytes)
+      bytes
+    }
+
+    def run(history: Seq[Operation], story: String): Unit =
+      history.zipWithIndex.foreach { case (operation, n) =>
+        withClue(s"$story, step $n of $history: ")(step(operation))
+      }
+
+    /** Delete the table's objects, as an outsider does: the store holds one table at a time. */
+    def delete(): Unit = bucket.list(s"$root/").foreach(bucket.delete)
+
+    private def step(operation: Operation): Unit = operation match {
+      case Write(by, name, of) =>
+        val out = systems(by).create(path(name), true)
+        try out.write(content(of))
+        finally out.close()
+        files += name -> content(of)
+      case Delete(by, name) =>
+        systems(by).delete(path(name), false)
+        files -= name
+      case DeleteDay(by, day) =>
+        systems(by).delete(path(day), true)
+        files = files.filterNot(_._1.startsWith(s"$day/"))
+      case Rename(by, from, to) =>
+        if (files.contains(from) && !files.contains(to) && from != to) {
+          systems(by).mkdirs(path(to).getParent)
+          assert(systems(by).rename(path(from), path(to)))
+          files = files - from + (to -> files(from))
+        }
+      case Overwritten(name, of) =>
+        bucket.put(s"$root/$name", content(of))
+        files += name -> content(of)
+        Clocked.pass()
+      case Gone(name) =>
+        bucket.delete(s"$root/$name")
+        files -= name
+        Clocked.pass()
+      case ListDays(by) =>
+        for (day <- Days) {
+          val found = listing(systems(by), path(day))
+          val expected = files.collect {
+            case (name, bytes) if name.startsWith(s"$day/") => name -> bytes.length.toLong
+          }
+          assert(found.map(status => s"$day/${status.getPath.getName}" -> status.getLen).toMap == expected.toMap)
+          listed = listed.filterNot(_._1.startsWith(s"$day/")) ++
+            found.map(status => s"$day/${status.getPath.getName}" -> status)
+        }
+      case Read(by, name) =>
+        files.get(name) match {
+          case Some(bytes) =>
+            val status = systems(by).getFileStatus(path(name))
+            assert(status.getLen == bytes.length)
+            assert(readAll(opened(systems(by), status)) sameElements bytes)
+          case None => intercept[FileNotFoundException](systems(by).getFileStatus(path(name)))
+        }
+      case ReadListed(by, name) =>
+        for (status <- listed.get(name)) files.get(name) match {
+          case Some(bytes) if bytes.length == status.getLen =>
+            assert(readAll(opened(systems(by), status)) sameElements bytes)
+          case Some(_) => ()
+          case None => if (status.getLen > 0) intercept[FileNotFoundException](readAll(opened(systems(by), status)))
+        }
+      case ReadVectored(by, name) =>
+        for (bytes <- files.get(name) if bytes.length > 100) {
+          val in = opened(systems(by), systems(by).getFileStatus(path(name)))
+          val piece = new Array[Byte](50)
+          try
+            for (at <- Seq(bytes.length - 60, 7, bytes.length / 2)) {
+              in.readFully(at.toLong, piece)
+              assert(piece sameElements bytes.slice(at, at + 50))
+            }
+          finally in.close()
+        }
+    }
+
+    private def listing(fs: FileSystem, directory: Path): Seq[FileStatus] =
+      try fs.listStatus(directory).toSeq.filter(_.isFile)
+      catch { case _: FileNotFoundException => Nil }
+  }
+}
+
+private object OperationsModelTest {
+
+  private val Days = (0 to 3).map(n => s"day=$n")
+
+  /** By its clock nobody pauses, and what others have done is more than a second ago. */
+  class Clocked extends PenstockFileSystem {
+    override protected def now(): Long = Clocked.time
+  }
+
+  object Clocked {
+    @volatile private var time = 0L
+    def pass(): Unit = time += 2L * 1000 * 1000 * 1000
+  }
+
+  final case class Content(length: Int, seed: Int)
+
+  /** `by`: which of the two file systems; the others are somebody else's. */
+  sealed trait Operation
+  final case class Write(by: Int, name: String, content: Content) extends Operation
+  final case class Delete(by: Int, name: String) extends Operation
+  final case class DeleteDay(by: Int, day: String) extends Operation
+  final case class Rename(by: Int, from: String, to: String) extends Operation
+  final case class Overwritten(name: String, content: Content) extends Operation
+  final case class Gone(name: String) extends Operation
+  final case class ListDays(by: Int) extends Operation
+  final case class Read(by: Int, name: String) extends Operation
+  final case class ReadListed(by: Int, name: String) extends Operation
+  final case class ReadVectored(by: Int, name: String) extends Operation
+
+  private val either = Gen.oneOf(0, 1)
+  private val names = for (day <- Gen.oneOf(Days); file <- Gen.oneOf("a", "b")) yield s"$day/$file"
+  // Of few lengths, so that versions differ in nothing but their bytes.
+  private val contents =
+    Gen.zip(Gen.oneOf(0, 1000, 64 * 1024, 150 * 1024), Gen.choose(1, 1000000)).map((Content.apply _).tupled)
+
+  val histories: Gen[Seq[Operation]] = Gen.listOfN(
+    25,
+    Gen.frequency(
+      6 -> Gen.zip(either, names, contents).map((Write.apply _).tupled),
+      2 -> Gen.zip(either, names).map((Delete.apply _).tupled),
+      1 -> Gen.zip(either, Gen.oneOf(Days)).map((DeleteDay.apply _).tupled),
+      2 -> Gen.zip(either, names, names).map((Rename.apply _).tupled),
+      3 -> Gen.zip(names, contents).map((Overwritten.apply _).tupled),
+      2 -> names.map(Gone),
+      4 -> either.map(ListDays),
+      5 -> Gen.zip(either, names).map((Read.apply _).tupled),
+      5 -> Gen.zip(either, names).map((ReadListed.apply _).tupled),
+      2 -> Gen.zip(either, names).map((ReadVectored.apply _).tupled)
+    )
+  )
 }

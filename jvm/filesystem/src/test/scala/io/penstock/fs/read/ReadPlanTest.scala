@@ -97,22 +97,22 @@ class ReadPlanTest extends AnyFunSuite with Properties {
     }
   }
 
-  test("a passage goes from the first missing page to the last one before more is here than is worth reading over") {
-    val passages = for {
+  test("reading through goes from the first missing page to the last before more is here than is worth reading over") {
+    val responses = for {
       plan <- plans
       first <- Gen.choose(0L, plan.layout.pages - 1)
       last <- Gen.choose(first, plan.layout.pages - 1)
       here <- Gen.someOf(first + 1 to last)
     } yield (plan, Request(first, last), here.toSet)
-    forAll(passages) { case (plan, wanted, here) =>
+    forAll(responses) { case (plan, wanted, here) =>
       val layout = plan.layout
-      val passage = plan.passage(wanted, here)
-      assert(passage.first == wanted.first && passage.last <= wanted.last && !here(passage.last))
-      val missing = (passage.first to passage.last).filterNot(here)
+      val response = plan.readThrough(wanted, here)
+      assert(response.first == wanted.first && response.last <= wanted.last && !here(response.last))
+      val missing = (response.first to response.last).filterNot(here)
       for ((a, b) <- missing.zip(missing.drop(1)) if b > a + 1)
         assert(layout.start(b) - layout.end(a) < plan.readOver)
-      for (next <- (passage.last + 1 to wanted.last).find(!here(_)))
-        assert(next > passage.last + 1 && layout.start(next) - layout.end(passage.last) >= plan.readOver)
+      for (next <- (response.last + 1 to wanted.last).find(!here(_)))
+        assert(next > response.last + 1 && layout.start(next) - layout.end(response.last) >= plan.readOver)
     }
   }
 
@@ -125,7 +125,7 @@ class ReadPlanTest extends AnyFunSuite with Properties {
       val (begun, _) = (if (jumps) opened.enter(50, ReadAhead.Jump)._1 else opened).enter(0, ReadAhead.ReadOn)
       Seq.unfold((begun.pointless, 1L)) { case (state, page) =>
         Option.when(page < 100) {
-          val (next, request) = state.passage(page)
+          val (next, request) = state.readThrough(page)
           (request, (next, request.last + 1))
         }
       }
@@ -189,13 +189,13 @@ class ReadPlanTest extends AnyFunSuite with Properties {
     assert(readOn(ahead(S3AInputPolicy.Normal, 8).pointless, 0, 50).isEmpty)
   }
 
-  test("nothing is fetched behind a split's end until a reader reads on there, and no passage goes beyond it") {
+  test("nothing is fetched behind a split's end until a reader reads on there, and no response goes beyond it") {
     def split(policy: S3AInputPolicy) = ReadAhead(policy, 8, Layout(10000, 100), end = 1250)
     val sequential = split(S3AInputPolicy.Sequential)
     val asked = readOn(sequential, 0, 40)
     assert(asked.takeWhile(_._1 < 13).flatMap { case (_, r) => r.first to r.last } == (1 to 12))
     assert(asked.dropWhile(_._1 < 13).head == (14L -> Request(15, 22)))
-    assert(sequential.passage(0)._2 == Request(0, 12))
+    assert(sequential.readThrough(0)._2 == Request(0, 12))
     assert(split(S3AInputPolicy.Normal).enter(11, ReadAhead.ReadOn)._2.contains(Request(12, 12)))
   }
 

@@ -10,8 +10,9 @@ import org.apache.hadoop.fs.{FSDataInputStream, FileStatus, FileSystem, Path}
 import org.scalatest.funsuite.AnyFunSuite
 import org.scalatest.{BeforeAndAfterAll, BeforeAndAfterEach}
 
-import io.penstock.fs.CacheSettings
-import io.penstock.fs.testing.{FaultyGateway, Store, Trees}
+import io.penstock.faults.FaultyGateway
+import io.penstock.fs.cache.CacheSettings
+import io.penstock.fs.testing.{Store, Trees}
 
 /** A store behind a gateway that records and misbehaves, and for each test an empty cache of small pages. */
 abstract private[read] class ReadsSuite extends AnyFunSuite with BeforeAndAfterAll with BeforeAndAfterEach {

@@ -8,6 +8,9 @@ import scala.jdk.CollectionConverters._
 
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.{FileSystem, Path}
+import org.scalatestplus.scalacheck.ScalaCheckPropertyChecks
+
+import io.penstock.fs.metrics.Counters
 
 /**
  * The S3 store of the tests, one for all suites of this JVM: in memory within it, or, where `PENSTOCK_TEST_S3_ENDPOINT`
@@ -69,7 +72,7 @@ object Store {
         "fs.s3a.multipart.size" -> "5M",
         "fs.s3a.block.size" -> "1M",
         "fs.s3a.buffer.dir" -> bufferDirectory.toString,
-        "fs.s3a.audit.execution.interceptors" -> "io.penstock.fs.RequestCounter"
+        "fs.s3a.audit.execution.interceptors" -> "io.penstock.fs.metrics.RequestCounter"
       )
     } conf.set(name, value)
     conf
@@ -135,4 +138,40 @@ object Store {
     def pendingUploads(): Seq[String] =
       requests.send("GET", s"/$name", Map("uploads" -> "")).expect(200).elements("Key")
   }
+}
+
+/** Which requests S3A sends, of all its clients in this JVM. */
+object Requests {
+
+  /** How many of each kind while `work` was done; kinds that were not sent are left out. */
+  def during(work: => Unit): Map[String, Long] = {
+    val before = sent()
+    work
+    sent().map { case (kind, count) => kind -> (count - before(kind)) }.filter(_._2 != 0)
+  }
+
+  private def sent(): Map[String, Long] =
+    Counters.RequestsByKind.map(requests => requests.kind -> requests.sent.value).toMap
+}
+
+/** Directories in which others, as a fetch that nobody waits for, make and delete files meanwhile. */
+object Trees {
+
+  def files(directory: FilePath): Vector[FilePath] =
+    Option(directory.toFile.listFiles).toVector.flatten.flatMap { file =>
+      if (file.isDirectory) files(file.toPath) else Vector(file.toPath)
+    }
+
+  /** What others make there meanwhile may stay. */
+  def delete(directory: FilePath): Unit = {
+    Option(directory.toFile.listFiles).toVector.flatten.foreach(file => delete(file.toPath))
+    directory.toFile.delete(): Unit
+  }
+}
+
+/** Property checks of what costs microseconds: 300 cases each, where ScalaTest's own default is 10. */
+trait Properties extends ScalaCheckPropertyChecks {
+
+  implicit override val generatorDrivenConfig: PropertyCheckConfiguration =
+    PropertyCheckConfiguration(minSuccessful = 300)
 }

@@ -1,23 +1,28 @@
 package io.penstock.fs.write
 
+import java.nio.ByteBuffer
 import java.nio.file.{Files, Path => FilePath}
 
+import scala.collection.mutable
 import scala.util.{Random, Using}
 
+import org.apache.commons.codec.digest.DigestUtils
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.s3a.S3AFileSystem
 import org.apache.hadoop.fs.s3a.commit.files.SinglePendingCommit
 import org.apache.hadoop.fs.s3a.commit.impl.CommitOperations
 import org.apache.hadoop.fs.{Abortable, FileSystem}
+import org.scalacheck.Gen
 import org.scalatest.BeforeAndAfterAll
 import org.scalatest.concurrent.Eventually._
 import org.scalatest.funsuite.AnyFunSuite
 import org.scalatest.time.SpanSugar._
 
-import io.penstock.fs.cache.{ObjectIdentity, PageCache, PageCaches}
+import io.penstock.fs.PenstockFileSystem
+import io.penstock.fs.cache.{CacheSettings, ObjectVersion, PageCache, PageCaches}
+import io.penstock.fs.metrics.Counters
 import io.penstock.fs.read.PageStreamFactory
-import io.penstock.fs.testing.{Requests, Store, Trees}
-import io.penstock.fs.{CacheSettings, Counters, PenstockFileSystem}
+import io.penstock.fs.testing.{Properties, Requests, Store, Trees}
 
 class WriteThroughTest extends AnyFunSuite with BeforeAndAfterAll {
 
@@ -51,10 +56,10 @@ class WriteThroughTest extends AnyFunSuite with BeforeAndAfterAll {
   /** What the cache has of the object as the store has it now, page by page. */
   private def cached(key: String): Vector[Option[Seq[Byte]]] = {
     val length = bucket.get(key).get.length
-    val identity = ObjectIdentity(bucket.name, key, length.toLong, bucket.etag(key).get)
+    val version = ObjectVersion(bucket.name, key, length.toLong, bucket.etag(key).get)
     (0L until ((length + PageSize - 1) / PageSize).toLong).map { index =>
       cache
-        .find(identity, index)
+        .find(version, index)
         .map(page =>
           Using.resource(page) { page =>
             val bytes = new Array[Byte](page.length)
@@ -68,7 +73,7 @@ class WriteThroughTest extends AnyFunSuite with BeforeAndAfterAll {
   private def pagesOf(bytes: Array[Byte]): Vector[Option[Seq[Byte]]] =
     bytes.grouped(PageSize).map(page => Option(page.toSeq)).toVector
 
-  /** Files of pages, those that no object's identity leads to included. */
+  /** Files of pages, those that no object's version leads to included. */
   private def pageFiles(): Int = Trees.files(directory).count(_.toString.contains("/pages/"))
 
   private val sizes =
@@ -174,5 +179,87 @@ class WriteThroughTest extends AnyFunSuite with BeforeAndAfterAll {
     for (off <- Seq(CacheSettings.WriteThrough, CacheSettings.Enabled))
       Using.resource(Store.fileSystem(bucket, conf(off -> "false")))(write(_, "off", data(PageSize, seed = 79)))
     assert(pageFiles() == before)
+  }
+}
+
+class PageAssemblyTest extends AnyFunSuite with Properties {
+
+  private val PageSize = 16
+
+  private val pieces =
+    Gen.listOf(Gen.frequency(1 -> Gen.const(0), 5 -> Gen.choose(1, 3 * PageSize), 1 -> Gen.const(PageSize)))
+
+  /** The pages that come of these pieces, of which those named are not to be had. */
+  private def pages(data: Array[Byte], sizes: Seq[Int], lost: Set[Int]): Map[Long, Seq[Byte]] = {
+    val kept = mutable.Map.empty[Long, Seq[Byte]]
+    def keep(index: Long, page: ByteBuffer): Unit = {
+      val bytes = new Array[Byte](page.remaining)
+      page.get(bytes)
+      assert(kept.put(index, bytes.toSeq).isEmpty, s"page $index was kept twice")
+    }
+    val assembly = new PageAssembly(data.length.toLong, PageSize, keep)
+    for (((size, start), number) <- sizes.zip(sizes.scanLeft(0)(_ + _)).zipWithIndex)
+      assembly.add(size.toLong) { (position, into) =>
+        into.put(data, start + position.toInt, into.remaining)
+        !lost.contains(number)
+      }
+    kept.toMap
+  }
+
+  test("pieces of any size give the pages that the whole gives") {
+    forAll(pieces, Gen.long) { (sizes, seed) =>
+      val data = new Random(seed).nextBytes(sizes.sum)
+      val expected = data.grouped(PageSize).zipWithIndex.map { case (page, index) => index.toLong -> page.toSeq }.toMap
+      assert(pages(data, sizes, Set.empty) == expected)
+    }
+  }
+
+  test("a piece that is lost takes the pages that need it, and no other") {
+    forAll(pieces, Gen.choose(0, 10), Gen.long) { (sizes, lost, seed) =>
+      val data = new Random(seed).nextBytes(sizes.sum)
+      val starts = sizes.scanLeft(0)(_ + _)
+      val damaged = sizes.indices.filter(_ == lost).flatMap(i => starts(i) until starts(i + 1)).map(_ / PageSize).toSet
+      val expected = data
+        .grouped(PageSize)
+        .zipWithIndex
+        .collect {
+          case (page, index) if !damaged(index) => index.toLong -> page.toSeq
+        }
+        .toMap
+      assert(pages(data, sizes, Set(lost)) == expected)
+    }
+  }
+}
+
+class PartialObjectTest extends AnyFunSuite {
+
+  private val upload = PartialObject("lake", "table/part-0", "id")
+  private def part(text: String, last: Boolean = false) =
+    UploadedPart(text.length.toLong, DigestUtils.md5Hex(text), last)
+
+  test("the tag of a multipart object is known from its parts' tags, whatever order they came in") {
+    val parts = upload + (2 -> part("two", last = true)) + (1 -> part("one."))
+    // printf 'one.' | md5sum, printf 'two' | md5sum, and the MD5 of the two in binary.
+    val tag = DigestUtils.md5Hex(DigestUtils.md5("one.") ++ DigestUtils.md5("two"))
+    assert(parts.predicted.map(id => (id.key, id.length, id.etag)).contains(("table/part-0", 7L, s"$tag-2")))
+  }
+
+  test("no object comes of an upload that lacks a part, or has none") {
+    assert(upload.predicted.isEmpty && upload.completed("tag").isEmpty)
+    assert((upload + (2 -> part("two"))).completed("tag").isEmpty)
+    assert((upload + (1 -> part("one")) + (3 -> part("three"))).predicted.isEmpty)
+  }
+
+  test("a part whose tag is no MD5 foretells nothing") {
+    for (tag <- Seq("kms-encrypted", "abcd", ""))
+      assert((upload + (1 -> UploadedPart(3, tag, last = true))).predicted.isEmpty)
+  }
+
+  test("the only part of an upload has the object's name from the start; other parts have names of their own") {
+    val only = upload + (1 -> part("only", last = true))
+    assert(only.predicted.contains(only.name(1)))
+    val both = upload + (1 -> part("one")) + (2 -> part("one", last = true))
+    assert(Set(both.name(1), both.name(2)).size == 2)
+    assert(!both.predicted.exists(object_ => both.name(1) == object_ || both.name(2) == object_))
   }
 }

@@ -12,7 +12,7 @@ import com.sun.management.OperatingSystemMXBean
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.{FileSystem, LocalFileSystem, Path}
 
-import io.penstock.fs.Counters
+import io.penstock.fs.metrics.Counters
 import io.penstock.workloads.clients.{Content, ContentStream}
 import io.penstock.workloads.{Application, Arguments, Manifest, Report, UsageError}
 

@@ -8,7 +8,7 @@ import scala.util.{Try, Using}
 
 import org.apache.hadoop.conf.Configuration
 
-import io.penstock.fs.CacheSettings
+import io.penstock.fs.cache.CacheSettings
 
 /** The state of Penstock's page cache before a pass. A client without a cache ignores its settings. */
 sealed trait Tier {
