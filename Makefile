@@ -37,7 +37,7 @@ pytest-beside:
 test-unit: setup ## Python's unit tests
 	$(PYTEST) $(PARALLEL) tests/unit
 
-test-jvm: setup ## The JVM's suites: make test-jvm ARGS="-pl filesystem -Dsuites=io.penstock.fs.ring.RingTest"
+test-jvm: setup ## The JVM's suites: make test-jvm ARGS="-pl filesystem -Dsuites=io.penstock.fs.locality.HashRingTest"
 	$(MAVEN) verify $(ARGS)
 
 test-integration: setup ## Tests with one real server: PostgreSQL, the embedded store, the HTTP service

@@ -6,8 +6,9 @@ import scala.jdk.CollectionConverters._
 
 import org.apache.hadoop.fs.s3a.S3AFileSystem
 
+import io.penstock.fs.PenstockFileSystem
+import io.penstock.fs.cache.CacheSettings
 import io.penstock.fs.testing.{Store, Trees}
-import io.penstock.fs.{CacheSettings, PenstockFileSystem}
 
 /** Spark's settings for the embedded store: as Penstock's profiles have them, or plain S3A that renames. */
 private[suites] object StoreSettings {

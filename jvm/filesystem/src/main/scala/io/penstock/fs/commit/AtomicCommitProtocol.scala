@@ -216,7 +216,7 @@ private[commit] object JobOutput {
   private val proven = ConcurrentHashMap.newKeySet[(String, String)]()
 }
 
-/** What must hold for a job to be committed as a whole, checked before the job does any work. */
+/** Requirements of a commit as a whole, checked before the job does any work. */
 private[commit] object Requirements {
 
   def check(fs: S3AFileSystem): Unit = {
