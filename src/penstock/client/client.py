@@ -23,6 +23,7 @@ from typing import Any
 
 from penstock.client.connection import Connection, connect
 from penstock.clusters.settings import SPARK_INTERNAL
+from penstock.engine.uploads import clean_name
 from penstock.errors import InvalidInput, NotFound, StateError
 from penstock.model import Application, State
 
@@ -51,19 +52,13 @@ class Uploads:
         file = Path(path).expanduser()
         if not file.is_file():
             raise NotFound(f"There is no file {file}", fix=f"ls -l '{file.absolute().parent}' shows what is there")
-        where = f"/v1/files/{_digest(file)}/{file_name(file.name)}"
+        where = f"/v1/files/{_digest(file)}/{clean_name(file.name)}"
         wanted = {} if lake is None else {"lake": lake}
         try:
             found = self._connection.json("GET", where, params=wanted)
         except NotFound:
             found = self._connection.put_file(where, file, params=wanted)
         return str(found["address"])
-
-
-def file_name(name: str) -> str:
-    """A name that the service accepts: characters that an address cannot contain become `_`."""
-    cleaned = re.sub(r"[^A-Za-z0-9._-]", "_", name)[-200:]
-    return cleaned if re.match(r"[A-Za-z0-9_]", cleaned) else f"_{cleaned[1:]}"
 
 
 def _digest(file: Path) -> str:

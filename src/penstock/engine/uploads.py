@@ -1,4 +1,4 @@
-"""Uploaded files, which submissions name: their keys in the lake, their retention, and local copies of small ones.
+"""Uploaded files, which submissions name: their names and keys, their retention, and local copies of small ones.
 
 Each engine has its own prefix, so that no engine removes another's uploads. Copies are files of this machine, named by
 the hash of their content, which is compared at each use.
@@ -19,6 +19,16 @@ from penstock.lake.model import Lake, ObjectInfo
 from penstock.model import ApplicationSpec
 
 PREFIX = "penstock/uploads/"
+
+DIGEST = r"[0-9a-f]{64}"
+"""The SHA-256 of a file's content, in hex, as a regular expression."""
+
+_CHARACTERS = "A-Za-z0-9._-"
+_MOST_CHARACTERS = 200
+
+NAME = rf"[A-Za-z0-9_][{_CHARACTERS}]{{0,{_MOST_CHARACTERS - 1}}}"
+"""The names that an uploaded file may have, as a regular expression."""
+
 _SUBMISSION_WINDOW = timedelta(days=1)
 """The time that a client may take between learning a file's address and naming it in a submission."""
 
@@ -28,13 +38,19 @@ def prefix_of(owner: str) -> str:
     return f"{PREFIX}{hashlib.sha256(owner.encode()).hexdigest()[:12]}/"
 
 
+def clean_name(name: str) -> str:
+    """Return `name` as one that `NAME` matches: `_` for every other character, and the last 200 characters at most."""
+    cleaned = re.sub(rf"[^{_CHARACTERS}]", "_", name)[-_MOST_CHARACTERS:]
+    return cleaned if re.match(NAME, cleaned) else f"_{cleaned[1:]}"
+
+
 def upload_key(place: str, digest: str, name: str) -> str:
     return f"{place}{digest}/{name}"
 
 
 def upload_pattern(place: str) -> str:
     """A regular expression that finds the keys of uploads in a text."""
-    return place + r"[0-9a-f]{64}/[A-Za-z0-9._-]+"
+    return rf"{place}{DIGEST}/[{_CHARACTERS}]+"
 
 
 def outlives_submission(found: ObjectInfo, *, at: datetime, kept: timedelta) -> bool:
@@ -47,7 +63,7 @@ def unused(found: Iterable[ObjectInfo], named: Collection[str], *, at: datetime,
     return [one.key for one in found if one.key not in named and at - one.modified >= kept]
 
 
-MOST_BYTES = 1 << 20
+MOST_COPIED_BYTES = 1 << 20
 """The size limit of a copy: enough for a program. Larger files are read from the lake, through the page cache."""
 
 
@@ -61,7 +77,7 @@ class UploadCopies:
     def keep(self, key: str, size: int, content: Callable[[], bytes]) -> None:
         """Copy the upload `key`, of `size` bytes, if it is small and not copied yet; a full disk is ignored."""
         target = self._file(key)
-        if size > MOST_BYTES or target.exists():
+        if size > MOST_COPIED_BYTES or target.exists():
             return
         # The copy is optional, since the lake has the file.
         with contextlib.suppress(OSError, PenstockError):

@@ -12,7 +12,7 @@ import pytest
 
 from penstock import Client
 from penstock.client import connection
-from penstock.client.client import Uploads, file_name
+from penstock.client.client import Uploads
 from penstock.client.connection import Connection, connect
 from penstock.engine.tokens import Scope
 from penstock.errors import Forbidden, InvalidInput, NotFound, ServiceError, Unauthenticated
@@ -174,11 +174,6 @@ def test_a_file_of_this_machine_is_uploaded_once_by_its_content(tmp_path: Path) 
     assert stored == {f"/v1/files/{digest}/my_job.py": b"print(1)"}
     with pytest.raises(NotFound, match="no file"):
         uploads.uploaded({"application": str(tmp_path / "other.py")})
-
-
-@pytest.mark.parametrize(("name", "sent"), [("a.py", "a.py"), ("ä b.py", "__b.py"), (".x", "_x"), ("-x.jar", "_x.jar")])
-def test_names_become_what_an_address_can_hold(name: str, sent: str) -> None:
-    assert file_name(name) == sent
 
 
 @pytest.mark.parametrize("url", ["http://example.org", "ftp://127.0.0.1", "127.0.0.1:8440", "", "http://u:p@127.0.0.1"])

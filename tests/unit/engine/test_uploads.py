@@ -1,9 +1,11 @@
-"""Retained uploads: those that applications name, and those that a submission may be about to name."""
+"""Uploads: which are retained (named by applications, or about to be), and which names files may have."""
 
 from __future__ import annotations
 
 import re
 from datetime import datetime, timedelta, timezone
+
+import pytest
 
 from penstock.engine import uploads
 from penstock.lake.model import ObjectInfo
@@ -38,3 +40,9 @@ def test_the_keys_are_found_in_a_text() -> None:
     key = brought("my-job_1.0.jar", KEPT).key
     text = f'{{"application": "s3a://lake/{key}", "arguments": ["x"]}}'
     assert re.findall(uploads.upload_pattern(PLACE), text) == [key]
+
+
+@pytest.mark.parametrize(("name", "sent"), [("a.py", "a.py"), ("ä b.py", "__b.py"), (".x", "_x"), ("-x.jar", "_x.jar")])
+def test_names_become_what_an_address_can_hold(name: str, sent: str) -> None:
+    assert uploads.clean_name(name) == sent
+    assert re.fullmatch(uploads.NAME, sent)

@@ -12,7 +12,7 @@ import pytest
 
 from penstock.engine import uploads
 from penstock.engine.repository.applications import now
-from penstock.engine.uploads import MOST_BYTES, UploadCopies
+from penstock.engine.uploads import MOST_COPIED_BYTES, UploadCopies
 from penstock.errors import LakeError
 from penstock.home import Home
 from penstock.lake.model import Lake
@@ -71,7 +71,7 @@ def test_what_another_engine_or_lake_was_brought_is_not_ours_to_give(copies: Upl
 
 
 def test_a_large_file_is_left_to_the_lake(copies: UploadCopies) -> None:
-    address = brought(copies, b"x" * (MOST_BYTES + 1))
+    address = brought(copies, b"x" * (MOST_COPIED_BYTES + 1))
     assert copies.with_local_copies(of(address), LAKE).application == address
 
 

@@ -1,4 +1,4 @@
-"""`/v1/files`: uploads, by the hash of their content. The names that a file may have are checked here."""
+"""`/v1/files`: uploads, by the hash of their content."""
 
 from __future__ import annotations
 
@@ -27,10 +27,9 @@ router = APIRouter(prefix="/v1/files", tags=["files"])
 
 MOST_BYTES = 2 << 30
 _SILENCE_SECONDS = 30.0
-_FILE_NAME = r"^[A-Za-z0-9_][A-Za-z0-9._-]{0,199}$"
 
-Digest = Annotated[str, InPath(pattern=r"^[0-9a-f]{64}$", description="SHA-256 of the content, in hex.")]
-FileName = Annotated[str, InPath(pattern=_FILE_NAME, description="The file's name in the application.")]
+Digest = Annotated[str, InPath(pattern=f"^{uploads.DIGEST}$", description="SHA-256 of the content, in hex.")]
+FileName = Annotated[str, InPath(pattern=f"^{uploads.NAME}$", description="The file's name in the application.")]
 LakeName = Annotated[Name | None, Query(description="The lake; the default lake if omitted.")]
 
 
