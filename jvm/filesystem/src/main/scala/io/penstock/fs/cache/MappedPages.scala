@@ -119,7 +119,7 @@ private[cache] final class MappedPage(
       file.get(block * PageFile.ChecksumBlock, into, offset, size)
       PageFile.checksum(ByteBuffer.wrap(into, offset, size)) == checksums(block)
     }
-    tier.givingWay.fold(sound)(_.reading(size.toLong)(sound))
+    tier.adaptiveCosts.fold(sound)(_.reading(size.toLong)(sound))
   }
 }
 

@@ -103,7 +103,7 @@ private[cache] final class Tier(
     }
 
   /** Bytes of a scan that would be kept now, as far as is known without making space. */
-  def roomForScan: Long = if (givingWay.forall(_.pays)) attempt(0L)(_.table.roomFor(EvictionPolicy.Scanned)) else 0
+  def roomForScan: Long = if (adaptiveCosts.forall(_.pays)) attempt(0L)(_.table.roomFor(EvictionPolicy.Scanned)) else 0
 
   /** How often the page was read without being kept. */
   def touches(of: ObjectVersion, index: Long): Int =
@@ -117,9 +117,9 @@ private[cache] final class Tier(
     of.page(index / Touches.PagesOfEntry, settings.pageSize)
 
   /** The costs of a tier that leaves pages to the store; reads from another one need not be timed. */
-  private[cache] val givingWay: Option[TierCosts] = costs.filter(_ => settings.givesWay)
+  private[cache] val adaptiveCosts: Option[TierCosts] = costs.filter(_ => settings.adaptive)
 
-  private def takesNext: Boolean = givingWay.forall { costs =>
+  private def takesNext: Boolean = adaptiveCosts.forall { costs =>
     if (!costs.pays && toldOfCosts.compareAndSet(false, true))
       log.info(
         s"The page cache's ${settings.name} tier in ${settings.directory} costs more than it saves, the store is as " +

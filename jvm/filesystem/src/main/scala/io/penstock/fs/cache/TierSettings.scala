@@ -12,15 +12,15 @@ import io.penstock.fs.metrics.Counters.Counter
 /**
  * Where a tier is and how large it may become.
  *
- * @param givesWay
- *   to a store that is as near, as [[TierCosts]] has it
+ * @param adaptive
+ *   whether it leaves pages to a store that is as near, as [[TierCosts]] has it
  */
 private[cache] final case class TierSettings(
     kind: TierKind,
     directory: Path,
     size: TierSize,
     pageSize: Int,
-    givesWay: Boolean = false
+    adaptive: Boolean = false
 ) {
 
   def name: String = kind.name
@@ -77,8 +77,8 @@ private[cache] object TierSettings {
       admission <- AdmissionPolicy.from(conf)
       // No store is nearer than memory.
       memory <- tier(conf, TierKind.Memory, CacheSettings.MemoryDirectory, CacheSettings.MemorySize, pageSize, false)
-      givesWay = admission != AdmissionPolicy.Always
-      disk <- tier(conf, TierKind.Disk, CacheSettings.DiskDirectory, CacheSettings.DiskSize, pageSize, givesWay)
+      adaptive = admission != AdmissionPolicy.Always
+      disk <- tier(conf, TierKind.Disk, CacheSettings.DiskDirectory, CacheSettings.DiskSize, pageSize, adaptive)
     } yield (memory ++ disk).toVector
 
   private def pageSizeIn(conf: Configuration): Either[String, Int] = {
@@ -95,13 +95,13 @@ private[cache] object TierSettings {
       directory: String,
       size: String,
       pageSize: Int,
-      givesWay: Boolean
+      adaptive: Boolean
   ): Either[String, Option[TierSettings]] =
     TierSize.parse(conf.getTrimmed(size, DefaultSize)).left.map(problem => s"$size: $problem").map {
       case TierSize.Bytes(0) | TierSize.Percent(0) => None
       case budget =>
         Option(conf.getTrimmed(directory)).filter(_.nonEmpty).map(Paths.get(_)).orElse(default(kind)).map { path =>
-          TierSettings(kind, path.toAbsolutePath.normalize, budget, pageSize, givesWay)
+          TierSettings(kind, path.toAbsolutePath.normalize, budget, pageSize, adaptive)
         }
     }
 

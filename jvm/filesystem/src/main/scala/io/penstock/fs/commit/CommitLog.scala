@@ -17,7 +17,7 @@ import org.apache.hadoop.fs.s3a.S3AFileSystem
  * that has slept since it looked could create its generation a second time. One that sleeps long enough to create a
  * generation that was deleted finds a higher one when it looks again, and knows its record to be void.
  *
- * Beside it `_penstock_commit/JOB.outcome` says what became of a job whose record is in the journal, as those who carry
+ * Beside it `_penstock_commit/JOB.outcome` says what became of a job whose record is in the commit log, as those who carry
  * it out agree: see [[Outcome]]. The job's own driver takes it away when it has reported success; that a job is lost
  * stays.
  */
@@ -147,10 +147,10 @@ private[fs] object CommitLog {
 
   final case class Entry(generation: Long, finished: Boolean, modified: Long)
 
-  /** Of a key of the journal. */
+  /** Of a key of the commit log. */
   def generation(key: String): Option[Long] = key.substring(key.lastIndexOf('/') + 1).toLongOption
 
-  /** The table that a key belongs to the journal of. */
+  /** The table that a key belongs to the commit log of. */
   def tableOf(bucket: String, key: String): Option[Location] = {
     val directory = CommitRecord.parent(key)
     if (directory == Directory || directory.endsWith("/" + Directory))

@@ -41,8 +41,8 @@ final private[commit] class Sweep(buckets: ObjectStores, parallel: Parallel, cut
   private def finish(table: Location): Option[Row] = {
     val record =
       if (dryRun) {
-        val journal = new CommitLog(buckets(table.bucket), table)
-        journal.latest().flatMap(entry => journal.read(entry.generation))
+        val commitLog = new CommitLog(buckets(table.bucket), table)
+        commitLog.latest().flatMap(entry => commitLog.read(entry.generation))
       } else new TableCommit(buckets, table, parallel, patience = 0).rollForward()
     record.map { record =>
       val bytes = record.uploads.iterator.map(_.bytes).sum
@@ -168,7 +168,7 @@ private[commit] object Leftover {
     override def files: Int = uploads.size
   }
 
-  /** Generations of a journal that came before the latest, or outcomes that nobody asks for any more. */
+  /** Generations of a commit log that came before the latest, or outcomes that nobody asks for any more. */
   final case class Superseded(at: Location, keys: Vector[String], newest: Long) extends Leftover {
     override def kind: String = "journal"
     override def files: Int = keys.size
@@ -197,7 +197,7 @@ final private[commit] class Survey(bucket: String) {
 
   def objects: Long = seen
 
-  /** Tables with a journal whose latest generation was decided and not finished. */
+  /** Tables with a commit log whose latest generation was decided and not finished. */
   def unfinished: Vector[Location] =
     journals.iterator.collect { case (table, entries) if entries.maxBy(_.key).bytes > 0 => table }.toVector
 

@@ -34,7 +34,7 @@ final private[commit] class TableCommit(
 
   import TableCommit._
 
-  private val journal = new CommitLog(buckets(table.bucket), table)
+  private val commitLog = new CommitLog(buckets(table.bucket), table)
 
   /**
    * Makes the uploads the table's files in place of everything in `scopes`. Returns when the job has landed.
@@ -75,7 +75,7 @@ final private[commit] class TableCommit(
 
   /** Finishes what a driver left behind, if anything. Returns the record it finished. */
   def rollForward(): Option[CommitRecord] = {
-    val entries = journal.entries()
+    val entries = commitLog.entries()
     entries.lastOption.filterNot(_.finished).flatMap(latest => finishFor(latest, entries))
   }
 
@@ -115,19 +115,19 @@ final private[commit] class TableCommit(
     }
   }
 
-  /** What has become of a record of ours that we saw in the journal. Throws a [[CommitLost]] where it was undone. */
+  /** What has become of a record of ours that we saw in the commit log. Throws a [[CommitLost]] where it was undone. */
   private def standing(generation: Long, record: CommitRecord): Standing = {
-    val entries = journal.entries()
+    val entries = commitLog.entries()
     def withdrawn(): Standing = {
-      journal.withdraw(generation)
+      commitLog.withdraw(generation)
       Void
     }
     if (entries.lastOption.exists(_.generation == generation)) Latest(entries.map(_.generation).init)
     // We slept between looking and creating, and created what was there before and is superseded: a later one comes only
     // after this one is finished, which ours is not.
-    else if (journal.holds(generation, record)) withdrawn()
+    else if (commitLog.holds(generation, record)) withdrawn()
     else
-      journal.outcome(record.job) match {
+      commitLog.outcome(record.job) match {
         // As before, and somebody who finished what was there before slept, too, and has finished ours instead.
         case None if record.uploads.exists(isPending) => withdrawn()
         case _ =>
@@ -140,11 +140,11 @@ final private[commit] class TableCommit(
    * Whatever the reply, afterwards it is known whether the record is there, or the failure says that it is not known.
    */
   private def append(generation: Long, record: CommitRecord): Boolean =
-    try journal.append(generation, record)
+    try commitLog.append(generation, record)
     catch {
       case failure: IOException =>
         val there =
-          try journal.holds(generation, record)
+          try commitLog.holds(generation, record)
           catch { case _: IOException => throw new CommitInterrupted(record.job, table, failure) }
         if (!there) throw failure
         true
@@ -157,7 +157,7 @@ final private[commit] class TableCommit(
     val deadline = clock.elapsed + patience
     @tailrec
     def wait(pause: Long): Long = {
-      val entries = journal.entries()
+      val entries = commitLog.entries()
       entries.lastOption match {
         case None => 0
         case Some(latest) if latest.finished => latest.generation
@@ -172,7 +172,7 @@ final private[commit] class TableCommit(
   }
 
   private def finishFor(latest: CommitLog.Entry, entries: Vector[CommitLog.Entry]): Option[CommitRecord] =
-    journal.read(latest.generation).map { record =>
+    commitLog.read(latest.generation).map { record =>
       log.warn(s"Finishing the commit of job ${record.job} to $table, which its driver left behind")
       Counters.CommitsRolledForward.increment()
       try carryOut(latest.generation, record, entries.map(_.generation).filter(_ < latest.generation), own = false)
@@ -190,7 +190,7 @@ final private[commit] class TableCommit(
     def finished(): Unit = if (own) requireLanded(record)
     val missing = parallel.filter(record.uploads)(upload => !isCompleted(upload))
     // A file that was here may have been replaced by a later job: then somebody has carried out this record.
-    if (missing.nonEmpty && !journal.holds(generation, record)) finished()
+    if (missing.nonEmpty && !commitLog.holds(generation, record)) finished()
     else
       agree(record, missing) match {
         case Some(Outcome.Landed) =>
@@ -201,11 +201,11 @@ final private[commit] class TableCommit(
             tidy(record)
           }
           replace(record)
-          journal.finish(generation, superseded, Option.when(own)(record.job))
+          commitLog.finish(generation, superseded, Option.when(own)(record.job))
           Counters.FilesCommitted.add(record.uploads.size.toLong)
         // We may have slept, and proposed it after the record was finished and everything about it forgotten.
-        case Some(Outcome.Losing) if !journal.holds(generation, record) =>
-          journal.withdraw(record.job)
+        case Some(Outcome.Losing) if !commitLog.holds(generation, record) =>
+          commitLog.withdraw(record.job)
           finished()
         case Some(_) => undo(generation, record, superseded, missing)
         case None => finished()
@@ -214,9 +214,9 @@ final private[commit] class TableCommit(
 
   /** Where all files are there, nothing else that the job has begun to upload will be needed. */
   private def agree(record: CommitRecord, missing: Seq[Upload]): Option[Outcome] =
-    if (missing.nonEmpty) journal.agree(record.job, Outcome.Losing)
+    if (missing.nonEmpty) commitLog.agree(record.job, Outcome.Losing)
     else {
-      val steps = Seq(() => journal.agree(record.job, Outcome.Landed), () => { tidy(record); None })
+      val steps = Seq(() => commitLog.agree(record.job, Outcome.Landed), () => { tidy(record); None })
       parallel.map(steps)(_()).head
     }
 
@@ -229,8 +229,8 @@ final private[commit] class TableCommit(
   }
 
   /** Of a record that somebody else has finished. Throws an `IOException` where nobody knows any more. */
-  private def requireLanded(record: CommitRecord): Unit = journal.outcome(record.job) match {
-    case Some(Outcome.Landed) => journal.forget(record.job)
+  private def requireLanded(record: CommitRecord): Unit = commitLog.outcome(record.job) match {
+    case Some(Outcome.Landed) => commitLog.forget(record.job)
     case Some(Outcome.Lost) => throw new CommitLost(record, table, None)
     case _ => throw new IOException("somebody else has finished it, and how is not recorded any more")
   }
@@ -248,10 +248,10 @@ final private[commit] class TableCommit(
    * old file has been deleted: that comes after the agreement that it has landed.
    */
   private def undo(generation: Long, record: CommitRecord, superseded: Seq[Long], missing: Seq[Upload]): Nothing = {
-    journal.confirmLost(record.job)
+    commitLog.confirmLost(record.job)
     for ((bucket, files) <- record.uploads.groupBy(_.bucket)) buckets(bucket).delete(files.map(_.key))
     tidy(record)
-    journal.finish(generation, superseded, own = None)
+    commitLog.finish(generation, superseded, own = None)
     throw new CommitLost(record, table, missing.headOption)
   }
 

@@ -5,7 +5,7 @@ import org.scalatest.funsuite.AnyFunSuite
 
 import io.penstock.fs.testing.Properties
 
-/** What is kept of what is read, and how often it was read before. */
+/** Admission of pages that are read, by how often they were read before. */
 class AdmissionPolicyTest extends AnyFunSuite with TemporaryTiers with Properties {
   import AdmissionPolicy._
 
@@ -60,7 +60,7 @@ class AdmissionPolicyTest extends AnyFunSuite with TemporaryTiers with Propertie
   private def counting(tiers: TierSettings*): TieredPageCache =
     PageCaches.create(tiers.toVector, () => now.get, admission = Again)
 
-  test("a page that was read once is told from its neighbours, by other processes too") {
+  test("a page that was read once is distinguished from its neighbours, by other processes too") {
     touched(counting(memory(MiB)), 7, 9)
     val another = counting(memory(MiB))
     assert((0L until 12L).filter(again(another, _)) == Seq(7, 9))

@@ -243,7 +243,7 @@ class ScopedPageCacheTest extends AnyFunSuite {
     assert(alice.head.matches("[0-9a-f]{16}"))
   }
 
-  test("those who are told to share share, whatever their keys are at the moment") {
+  test("those who are to share share, whatever their keys are at the moment") {
     val shared = CacheSettings.Scope -> "lake"
     assert(
       scope(shared, "fs.s3a.access.key" -> "ASIA1")() == scope(shared, "fs.s3a.access.key" -> "ASIA2")()

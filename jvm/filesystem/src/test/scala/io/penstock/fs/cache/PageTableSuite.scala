@@ -125,7 +125,7 @@ class PageTableSuite extends AnyFunSuite with Matchers {
     fixture.table.status.evictions should be <= 1000L
   }
 
-  test("the room that a scan is told of is there, and is no more than half too much") {
+  test("the room that a scan hears of is there, and is no more than half too much") {
     val random = new Random(7)
     val fixture = new Fixture(capacity = 2000, slots = 8000)
     for (n <- 0 until 1500) fixture.bring(key(n))
@@ -134,9 +134,9 @@ class PageTableSuite extends AnyFunSuite with Matchers {
     fixture.table.roomFor(EvictionPolicy.Scanned) shouldBe 0
     fixture.now += EvictionPolicy.DecayAfter + 1
     for (n <- 0 until 2000 if random.nextBoolean()) fixture.find(key(n))
-    val told = fixture.table.roomFor(EvictionPolicy.Scanned) / SlotWord.BlockSize
+    val promised = fixture.table.roomFor(EvictionPolicy.Scanned) / SlotWord.BlockSize
     val taken = (5000 until 7000).count(n => fixture.bring(key(n), EvictionPolicy.Scanned))
-    told.toDouble should be(taken.toDouble +- taken / 2.0)
+    promised.toDouble should be(taken.toDouble +- taken / 2.0)
   }
 
   test("where everything is in use, eviction still finds one page for another and keeps the popular ones") {
@@ -223,7 +223,7 @@ class PageTableSuite extends AnyFunSuite with Matchers {
     present.size should be <= fixture.capacity
   }
 
-  test("memory that is no table, or one of another size, is told from one that is") {
+  test("memory that is no table, or one of another size, is distinguished from one that is") {
     val words = new Fixture(10, 256).words
     PageTable.isFormatted(words) shouldBe true
     PageTable.isFormatted(new SharedWords(ByteBuffer.allocateDirect(words.size))) shouldBe false
@@ -265,7 +265,7 @@ class MappingsSuite extends AnyFunSuite with Matchers with TemporaryTiers {
     }
   }
 
-  /** What the kernel says this process has mapped below the test's directory, removed files included. */
+  /** The kernel's list of the mappings of this process below the test's directory, removed files included. */
   private def mappedFiles: Int =
     Files
       .readAllLines(Path.of("/proc/self/maps"))

@@ -34,7 +34,7 @@ private[cache] trait TemporaryTiers extends BeforeAndAfterEach { this: Suite =>
   def disk(bytes: Long): TierSettings = settings(TierKind.Disk, bytes)
 
   private def settings(kind: TierKind, bytes: Long): TierSettings =
-    TierSettings(kind, root.resolve(kind.name), TierSize.Bytes(bytes), PageSize, givesWay = kind == TierKind.Disk)
+    TierSettings(kind, root.resolve(kind.name), TierSize.Bytes(bytes), PageSize, adaptive = kind == TierKind.Disk)
 
   def cache(tiers: TierSettings*): TieredPageCache = cacheThatRests(0, tiers: _*)
 
@@ -44,7 +44,7 @@ private[cache] trait TemporaryTiers extends BeforeAndAfterEach { this: Suite =>
   def version(name: String, pages: Double): ObjectVersion =
     ObjectVersion("lake", name, (pages * PageSize).toLong, s"etag-of-$name")
 
-  /** What page `index` of the object holds: other bytes for every page. */
+  /** The bytes of page `index` of the object: other bytes for every page. */
   def bytesOf(of: ObjectVersion, index: Long): Array[Byte] = {
     val bytes = new Array[Byte](PageLabel(of, index, PageSize).length)
     new Random(of.hashCode * 31L + index).nextBytes(bytes)

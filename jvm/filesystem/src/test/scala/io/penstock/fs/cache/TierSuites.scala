@@ -40,7 +40,7 @@ class TierSizeSuite extends AnyFunSuite with Matchers {
     conf
   }
 
-  test("both tiers are on unless told otherwise, each in a directory of the user's") {
+  test("both tiers are on by default, each in a directory of the user's") {
     val Right(Vector(memory, disk)) = TierSettings.from(conf()): @unchecked
     (memory.kind, disk.kind) shouldBe ((TierKind.Memory, TierKind.Disk))
     for (tier <- Seq(memory, disk))
@@ -48,10 +48,10 @@ class TierSizeSuite extends AnyFunSuite with Matchers {
     TierSettings.from(conf(CacheSettings.MemorySize -> "0")).map(_.map(_.kind)) shouldBe Right(Vector(TierKind.Disk))
   }
 
-  test("a disk gives way to a store that is as near unless told otherwise, and memory never does") {
-    def givesWay(settings: (String, String)*) = TierSettings.from(conf(settings: _*)).map(_.map(_.givesWay))
-    givesWay() shouldBe Right(Vector(false, true))
-    givesWay(CacheSettings.Admission -> "always") shouldBe Right(Vector(false, false))
+  test("by default a disk leaves pages to a store that is as near, and memory never does") {
+    def adaptive(settings: (String, String)*) = TierSettings.from(conf(settings: _*)).map(_.map(_.adaptive))
+    adaptive() shouldBe Right(Vector(false, true))
+    adaptive(CacheSettings.Admission -> "always") shouldBe Right(Vector(false, false))
   }
 
   test("a setting that makes no sense leaves reading without the cache, and says which one it is") {
@@ -71,7 +71,7 @@ class TierSizeSuite extends AnyFunSuite with Matchers {
   }
 }
 
-/** A tier gives way where the store is as near. */
+/** A tier leaves pages to a store that is as near. */
 class TierCostsSuite extends AnyFunSuite with TemporaryTiers with Matchers with Properties {
 
   private val MiB = 1L << 20
@@ -135,8 +135,8 @@ class TierCostsSuite extends AnyFunSuite with TemporaryTiers with Matchers with 
     kept shouldBe 2
   }
 
-  test("a disk that is told not to give way keeps whatever comes, however near the store is") {
-    val pages = cache(disk(64 * MiB).copy(givesWay = false))
+  test("a disk that is not adaptive keeps whatever comes, however near the store is") {
+    val pages = cache(disk(64 * MiB).copy(adaptive = false))
     pages.fetched(64 * MiB, 0)
     for (index <- 0 until 10) fill(pages, scan, index.toLong, scanned = true) shouldBe true
     pages.roomForScan should be > 32 * MiB

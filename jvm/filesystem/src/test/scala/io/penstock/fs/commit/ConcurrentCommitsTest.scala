@@ -85,9 +85,9 @@ class ConcurrentCommitsTest extends AnyFunSuite {
   test("a store that ignores the condition of a creation is refused before anything is written") {
     for (conditional <- Seq(true, false)) {
       val store = new MemoryStore(conditional)
-      val journal = new CommitLog(store.bucket(), Location(MemoryStore.Name, "table/"))
-      if (conditional) journal.requireConditions()
-      else assert(intercept[IOException](journal.requireConditions()).getMessage.contains("If-None-Match"))
+      val commitLog = new CommitLog(store.bucket(), Location(MemoryStore.Name, "table/"))
+      if (conditional) commitLog.requireConditions()
+      else assert(intercept[IOException](commitLog.requireConditions()).getMessage.contains("If-None-Match"))
       assert(store.keys.isEmpty)
     }
   }
@@ -291,8 +291,8 @@ private object ConcurrentCommitsTest {
       // What has happened has no upload left, in at least one of the orders that explain the table.
       val unfinished = store.pending.values.map(_.key).toSet
       assert(explained.exists(_._1.forall(_.files.forall(file => !unfinished(file)))), story + s"\nuploads $unfinished")
-      val journal = store.keys.filter(key => CommitLog.tableOf(MemoryStore.Name, key).isDefined)
-      assert(journal.isEmpty || store.objects(journal.max).isEmpty, story + s"\njournal $journal")
+      val commitLog = store.keys.filter(key => CommitLog.tableOf(MemoryStore.Name, key).isDefined)
+      assert(commitLog.isEmpty || store.objects(commitLog.max).isEmpty, story + s"\ncommit log $commitLog")
     }
 
     private def assert(condition: Boolean, clue: => String): Unit =

@@ -19,7 +19,7 @@ final class MemoryStore(conditional: Boolean = true) {
   private var time = 0L
   private var modified = Map.empty[String, Long].withDefaultValue(0L)
 
-  /** What a task does: the file is there, and nobody sees it. */
+  /** A task's write: the file is there, and nobody sees it. */
   def upload(key: String): Upload = synchronized {
     uploads += 1
     val id = s"upload-$uploads"
@@ -36,7 +36,7 @@ final class MemoryStore(conditional: Boolean = true) {
 
   def keys: Set[String] = synchronized(objects.keySet.toSet)
 
-  /** What somebody does who knows nothing of commits. */
+  /** A write by somebody who knows nothing of commits. */
   private[commit] def drop(key: String): Unit = synchronized(objects -= key)
 
   private[commit] def abort(upload: PendingUpload): Unit = synchronized(pending -= upload.id)

@@ -47,7 +47,7 @@ class ReplaceTableTest extends AnyFunSuite with BeforeAndAfterAll {
     (if (external) write.option("path", bucket.path(table).toString) else write).saveAsTable(table)
   }
 
-  /** What is in the store for the table but the journal of its commits. */
+  /** The table's objects in the store without its commit log. */
   private def files(table: String): Seq[String] =
     bucket.list().filter(_.contains(table + "/")).filter(_.endsWith(".parquet"))
 

@@ -30,14 +30,14 @@ class SparkWritesTest extends AnyFunSuite with BeforeAndAfterAll {
 
   private def path(table: String): String = bucket.path(table).toString
 
-  /** The table's journal at rest, and no trace of how it came about. */
+  /** The table's commit log at rest, and no trace of how it came about. */
   private def assertClean(table: String): Unit = {
     assert(bucket.pendingUploads().isEmpty)
     val keys = bucket.list(table + "/")
     assert(keys.filter(_.contains("__magic")).isEmpty)
-    val journal = keys.filter(_.contains(CommitLog.Directory))
-    assert(journal.size == 1)
-    assert(bucket.get(journal.head).exists(_.isEmpty))
+    val commitLog = keys.filter(_.contains(CommitLog.Directory))
+    assert(commitLog.size == 1)
+    assert(bucket.get(commitLog.head).exists(_.isEmpty))
   }
 
   test("appends add up") {
@@ -74,7 +74,7 @@ class SparkWritesTest extends AnyFunSuite with BeforeAndAfterAll {
     assertClean("partitioned")
   }
 
-  test("an overwrite that was told what version it has read is refused where the table has another by now") {
+  test("an overwrite that names the version it has read is refused where the table has another by now") {
     def overwrite(version: Long): Unit =
       rows(0, 3).write.mode("overwrite").option(TableVersion.Expected, version.toString).parquet(path("versioned"))
     def version: Long = TableVersion.of(bucket.path("versioned"), spark.sparkContext.hadoopConfiguration)

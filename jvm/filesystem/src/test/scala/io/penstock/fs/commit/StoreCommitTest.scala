@@ -32,7 +32,7 @@ class StoreCommitTest extends AnyFunSuite with BeforeAndAfterAll {
 
   private def table(name: String) = new WrittenTable(bucket, name, conf)
 
-  /** What was asked for, by kind: a request sent again over a connection that broke is one. */
+  /** The requests by kind: one that is sent again over a connection that broke is one. */
   private def requestsOf(work: => Unit): Map[String, Int] = {
     gateway.clear()
     work
@@ -54,7 +54,7 @@ class StoreCommitTest extends AnyFunSuite with BeforeAndAfterAll {
       val id = appended.newJob()
       val uploads = appended.attempt(id, (1 to files).map(n => s"p=$n"), "new").uploads
       val requests = requestsOf(appended.job(id).commit(uploads))
-      // The journal before and after the decision, and uploads nobody accepted; decision, outcome, marker, decision
+      // The commit log before and after the decision, and uploads nobody accepted; decision, outcome, marker, decision
       // emptied; what is needless then is deleted by one.
       assert(requests == Map("POST" -> (files + 1), "LIST" -> 3, "PUT" -> 4))
       assert(!gateway.requests.exists(_.headers.contains("x-amz-copy-source")))
@@ -177,7 +177,7 @@ class StoreCommitTest extends AnyFunSuite with BeforeAndAfterAll {
     val id = speculative.newJob()
     val winner = speculative.attempt(id, Seq("p=1"), "won", attempt = 1)
     val late = speculative.task(id, attempt = 0)
-    // It has begun a file, and is aborted before S3A has told it of an upload.
+    // It has begun a file, and is aborted before it hears of an upload from S3A.
     late.file(bucket.path("speculative/p=1"), FileNameSpec("", ".txt"))
     late.abort()
     speculative.job(id).commit(winner.uploads)
@@ -379,7 +379,7 @@ class KilledCommitTest extends AnyFunSuite {
     for (seed <- 1 to 6) {
       val table = new WrittenTable(bucket, s"again-$seed", Store.conf())
       table.append(Seq("p=1", "p=2"), "old")
-      // Dies with the decision written: the fourth request is the look at the journal that follows it.
+      // Dies with the decision written: the fourth request is the look at the commit log that follows it.
       assert(overwrite(table, lives = 4))
       Iterator.range(0, 20).foreach { round =>
         val left = new AtomicInteger(1 + (seed * 7 + round * 3) % 14)

@@ -12,7 +12,7 @@ import org.scalatest.funsuite.AnyFunSuite
 import io.penstock.faults.FaultyGateway
 import io.penstock.fs.testing.Store
 
-/** What a listing shows of killed jobs, and what of it may go. */
+/** Leftovers of killed jobs in a listing, and which of them may go. */
 class SurveyTest extends AnyFunSuite {
 
   private val Job = "11111111-2222-3333-4444-555555555555"
@@ -44,7 +44,7 @@ class SurveyTest extends AnyFunSuite {
     )
   }
 
-  test("a journal is unfinished when its latest number has content; older numbers are left over once it has none") {
+  test("a commit log is unfinished when its latest number has content; older numbers are left over once it has none") {
     val unfinished =
       survey(Listed("t/_penstock_commit/000000000003", 0, 1), Listed("t/_penstock_commit/000000000004", 9, 2))
     assert(unfinished.unfinished == Vector(Location("lake", "t/")))
@@ -133,7 +133,7 @@ class ReplacingTest extends AnyFunSuite {
   private def replaced(keys: String*): Seq[String] =
     Replacing.replaced(keys.iterator.map(Location("lake", _)), table, uploads = Seq.empty, marker = None).map(_.key)
 
-  test("an overwrite deletes data, and neither the table's journal nor its skipping index") {
+  test("an overwrite deletes data, and neither the table's commit log nor its skipping index") {
     val data = Seq("sales/day=1/part-0.parquet", "sales/_SUCCESS", "sales/my_skipindex/part-0.parquet")
     val kept = Seq("sales/", "sales/_penstock_commit/000000000001", "sales/_skipindex/manifest.json")
     assert(replaced(data ++ kept: _*) == data)

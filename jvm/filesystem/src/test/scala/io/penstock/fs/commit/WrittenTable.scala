@@ -32,7 +32,7 @@ final class WrittenTable(bucket: Store.Bucket, name: String, settings: Configura
 
   def newJob(): String = UUID.randomUUID().toString
 
-  /** What one attempt of a task has written, to one file in each of the directories. */
+  /** The output of one attempt of a task, one file in each of the directories. */
   def attempt(
       job: String,
       directories: Seq[String],
@@ -96,13 +96,13 @@ final class WrittenTable(bucket: Store.Bucket, name: String, settings: Configura
 
   /** Keys and uploads that are there only while a job runs, or because one was killed. */
   def remains: Seq[String] = {
-    val (journal, others) = bucket
+    val (commitLog, others) = bucket
       .list(name + "/")
       .filter(_.contains(CommitLog.Directory))
       .partition(CommitLog.tableOf(bucket.name, _).isDefined)
     bucket.pendingUploads().filter(_.startsWith(name + "/")) ++
       bucket.list(name + "/").filter(_.contains("__magic")) ++ others ++
-      journal.dropRight(1) ++ journal.lastOption.filterNot(bucket.get(_).exists(_.isEmpty))
+      commitLog.dropRight(1) ++ commitLog.lastOption.filterNot(bucket.get(_).exists(_.isEmpty))
   }
 }
 

@@ -21,7 +21,7 @@ class ConnectionLeakDetectorTest extends AnyFunSuite with BeforeAndAfterAll {
   private lazy val bucket = Store.newBucket()
   private val length = 4 << 20
 
-  // S3A waits 15 s for a connection at least, whatever it is told.
+  // S3A waits 15 s for a connection at least, whatever its settings.
   override def beforeAll(): Unit = AWSClientConfig.setMinimumOperationDuration(Duration.ofMillis(100))
   override def afterAll(): Unit = AWSClientConfig.resetMinimumOperationDuration()
 
@@ -46,7 +46,7 @@ class ConnectionLeakDetectorTest extends AnyFunSuite with BeforeAndAfterAll {
     stream
   }
 
-  test("the third of three streams left open is told which two hold the pool's two connections, and where from") {
+  test("the third of three streams left open learns which two hold the pool's two connections, and where from") {
     Using.resource(Store.fileSystem(bucket, smallPool(patience = "200ms"))) { files =>
       bucket.put("third", new Array[Byte](length))
       val (first, second) = (leak(files, "first"), leak(files, "second"))

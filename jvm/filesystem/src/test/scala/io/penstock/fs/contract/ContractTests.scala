@@ -105,7 +105,7 @@ class BulkDeleteContract extends AbstractContractBulkDeleteTest with OnContractS
     isNotOfS3A("a bulk delete deletes keys, and a directory with files has none")
 }
 
-/** What became of a contract's tests: names of those that failed, with the reason, and of those that were skipped. */
+/** The outcomes of a contract's tests: names of those that failed, with the reason, and of those that were skipped. */
 final private[contract] case class Outcome(ran: Int, failed: Map[String, String], skipped: Set[String])
 
 /** Runs Hadoop's contract tests on the store of the tests, each time in a directory of its own. */
@@ -152,7 +152,7 @@ private[contract] trait ContractRuns extends BeforeAndAfterAll { this: Suite =>
   }
 }
 
-/** What Hadoop's contract tests are told of the file system under test: that which [[ContractStore.use]] named last. */
+/** The file system under test, for Hadoop's contract tests: the one that [[ContractStore.use]] named last. */
 class ContractStore(conf: Configuration) extends AbstractFSContract(conf) {
 
   for ((option, value) <- ContractStore.Options) getConf.set(getConfKey(option), value)
@@ -170,7 +170,7 @@ private[contract] object ContractStore {
 
   @volatile private var last: Use = _
 
-  /** JUnit makes the tests by itself, in threads of its own: what they are to use is told to all of them at once. */
+  /** JUnit makes the tests by itself, in threads of its own: their file system is named for all of them at once. */
   def use(files: FileSystem, directory: String): Unit = last = Use(files, directory)
 
   def used: Use = last

@@ -53,7 +53,7 @@ class GatewayClientTest extends AnyFunSuite with Eventually {
 
   private def read(files: FileSystem, path: Path): Array[Byte] = Using.resource(files.open(path))(_.readAllBytes())
 
-  /** What the work did to both counters of gateways: (ejected, failovers). */
+  /** The work's additions to both counters of gateways: (ejected, failovers). */
   private def counted(work: => Unit): (Long, Long) = {
     def now = (Counters.GatewaysEjected.value, Counters.GatewayFailovers.value)
     val before = now
@@ -235,7 +235,7 @@ class GatewayClientTest extends AnyFunSuite with Eventually {
   }
 
   test("a black-holed gateway costs one request its time-out, and then nobody any more") {
-    // S3A knows better than to wait less than 15 s, unless it is told so.
+    // S3A knows better than to wait less than 15 s, unless a setting says so.
     AWSClientConfig.setMinimumOperationDuration(Duration.ofSeconds(1))
     try
       through("fs.s3a.connection.timeout" -> "6s") { (one, _, files) =>

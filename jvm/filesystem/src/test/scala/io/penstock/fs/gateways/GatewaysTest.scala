@@ -11,7 +11,7 @@ import io.penstock.fs.testing.Store
 
 object GatewaysTest {
 
-  /** What the name server says now. */
+  /** The name server's present answer. */
   @volatile private var addresses: Seq[String] = Nil
   @volatile private var latest: Option[Gateways] = None
 
@@ -107,7 +107,7 @@ class GatewaysTest extends AnyFunSuite {
     assert(bench.ejected.isEmpty)
   }
 
-  test("an attempt ends once, however often it is told") {
+  test("an attempt ends once, however often its end is reported") {
     val bench = new Bench
     val attempt = bench.gateways.start(prompt = true, Set.empty)
     attempt.finished(5)

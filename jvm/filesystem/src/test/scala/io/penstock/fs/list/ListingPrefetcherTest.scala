@@ -90,7 +90,7 @@ class ListingPrefetcherTest extends AnyFunSuite with ScalaCheckPropertyChecks {
     assert(store.list("table/day=0002").size == 2)
   }
 
-  test("what one thread learnt ahead is not told to another") {
+  test("what one thread learnt ahead is not another's to use") {
     val store = new ModelStore(days(20))
     (0 to 2).foreach(day => store.list(f"table/day=$day%04d"))
     store.write("table/day=0003/late")
@@ -101,7 +101,7 @@ class ListingPrefetcherTest extends AnyFunSuite with ScalaCheckPropertyChecks {
     assert(heard.size == 2)
   }
 
-  test("each answer is told once: who lists a partition again sees it as it is") {
+  test("each answer is given once: who lists a partition again sees it as it is") {
     val store = new ModelStore(days(20))
     (0 to 5).foreach(day => store.list(f"table/day=$day%04d"))
     store.write("table/day=0005/late")
@@ -158,7 +158,7 @@ object ListingPrefetcherTest {
     )
   )
 
-  /** A store in memory whose clock is told to go on, and which remembers what it held when. */
+  /** A store in memory whose clock goes on by command, and which remembers what it held when. */
   private class ModelStore(keys: Seq[String]) extends ListingPrefetcher.Pages {
 
     private var now = 1L
@@ -287,7 +287,7 @@ class ListedPartitionsTest extends AnyFunSuite {
   }
 }
 
-/** What patterns in paths match. */
+/** Matches of patterns in paths. */
 class GlobTest extends AnyFunSuite with BeforeAndAfterAll {
 
   private lazy val bucket = Store.newBucket()

@@ -37,7 +37,7 @@ class RequestCounterTest extends AnyFunSuite {
     if (status.isDefined) counter.afterTransmission(exchange, call)
   }
 
-  /** What `work` added to the counters. Their times are left out: they are checked where they matter. */
+  /** The counts that `work` added. Their times are left out: they are checked where they matter. */
   private def counted(work: => Unit): Map[String, Long] =
     added(work).filter { case (name, _) => !name.startsWith("request_us") && !name.startsWith("answered") }
 
@@ -74,7 +74,7 @@ class RequestCounterTest extends AnyFunSuite {
     assert(counts == Map("requests_put" -> 4, "request_retries" -> 2, "bytes_sent" -> 3024))
   }
 
-  test("a store that asks for patience is told from one that fails, and neither from what is not there") {
+  test("a store that asks for patience is distinguished from one that fails, and neither from what is not there") {
     val counts = counted {
       for (status <- Seq(503, 429, 503, 500, 502, 404, 206))
         attempt("GET", "http://127.0.0.1:1/bucket/key", status = Some(status))

@@ -18,7 +18,7 @@ import io.penstock.fs.cache.CacheSettings
 import io.penstock.fs.metrics.Counters
 import io.penstock.fs.testing.Trees
 
-/** Each test is named after the failure that a reader survives, or is told about as S3A tells. */
+/** Each test is named after the failure that a reader survives, or reports as S3A does. */
 abstract private[read] class FaultsContract(admission: String) extends ReadsSuite {
 
   override protected def settings: Map[String, String] = Map(CacheSettings.Admission -> admission)
@@ -217,7 +217,7 @@ class DamagedOnTheWayTest extends ReadsSuite {
     assert(!overTls(endpoint -> "lake:9000", plain))
     assert(!overTls(endpoint -> "http://lake:80"))
     assert(!overTls(endpoint -> "https://lake", others -> "https://lake,http://other"))
-    assert(!overTls(), "the SDK may be told by the environment")
+    assert(!overTls(), "the environment may set it for the SDK")
 
     val data = ReadsSuite.bytes(1000, 1)
     assert(EtagVerifier.Unneeded.agrees(Some("0123456789abcdef0123456789abcdef"), data, 0, data.length))

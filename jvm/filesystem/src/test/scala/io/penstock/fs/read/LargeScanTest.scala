@@ -134,7 +134,7 @@ class LargeScanTest extends ReadsSuite {
   }
 }
 
-/** What streams hold that are open and do not read. */
+/** Resources of open streams that do not read. */
 class OpenStreamsTest extends ReadsSuite {
 
   override protected val PageSize: Int = 1 << 20
@@ -173,7 +173,7 @@ class ScannedFileTest extends AnyFunSuite {
     CacheSettings.DiskSize -> "10M"
   )
 
-  /** The status that a scan gets of a file it was told of; what is awaited and what was sent because of it. */
+  /** The status that a scan gets of a file that is announced to it; what is awaited and what was sent because of it. */
   private def scanned(settings: (String, String)*)(use: PenstockFileSystem => Unit): (Int, Map[String, Long]) = {
     bucket.put("file", new Array[Byte](1000))
     val conf = Store.conf()
@@ -193,8 +193,8 @@ class ScannedFileTest extends AnyFunSuite {
 
   test("a scan's status costs no request, and the opening that follows it is recognized once") {
     assert(scanned(Cached: _*)(_ => ()) == ((1, Map.empty)))
-    val told = new FileStatus(1000, false, 1, 1, 5000, path)
-    assert(scanned(Cached: _*)(_.openFile(path).withFileStatus(told).build().get().close())._1 <= 0)
+    val listed = new FileStatus(1000, false, 1, 1, 5000, path)
+    assert(scanned(Cached: _*)(_.openFile(path).withFileStatus(listed).build().get().close())._1 <= 0)
   }
 
   test("where no pages are kept, nothing waits for an opening that nobody would recognize") {

@@ -71,7 +71,7 @@ class ProcessesTest extends ReadsSuite with Eventually {
   }
 }
 
-/** Another process of this machine that reads what it is told, line by line; it dies with this one. */
+/** Another process of this machine that obeys commands, line by line; it dies with this one. */
 final private[read] class ReaderProcess(conf: Configuration) extends Closeable {
 
   private val process = {

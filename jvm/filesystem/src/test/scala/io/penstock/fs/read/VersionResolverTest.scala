@@ -42,7 +42,7 @@ class VersionResolverTest extends ReadsSuite {
     }
   }
 
-  test("deleted and made again: who lists after that reads the new bytes, who knows the old ones' tag is told") {
+  test("deleted and made again: who lists after that reads the new bytes, who knows the old ones' tag learns it") {
     val fs = fileSystem()
     val (path, data) = put(3 * PageSize)
     val old = fs.getFileStatus(path)
@@ -191,7 +191,7 @@ class VersionPolicyTest extends AnyFunSuite {
     assert(decide(None, None, strict = false, mayBeKept = true) == Confirm(None))
   }
 
-  test("strict believes nobody, and still holds the store to what the caller was told") {
+  test("strict believes nobody, and still holds the store to what the caller knows") {
     for (record <- Seq(None, fresh, racy)) assert(decide(Some("told"), record, strict = true) == Confirm(Some("told")))
     for (record <- Seq(fresh, racy)) assert(decide(None, record, strict = true) == Confirm(None))
   }

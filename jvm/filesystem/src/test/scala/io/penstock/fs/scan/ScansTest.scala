@@ -91,8 +91,8 @@ class ScanRequestsTest extends AnyFunSuite with BeforeAndAfterAll {
     val unread = spark.read.schema("id BIGINT").parquet(bucket.path("unread").toString)
     assert(unread.inputFiles.nonEmpty)
     bucket.list("unread/part-").foreach(bucket.delete)
-    val told = intercept[SparkException](unread.selectExpr("sum(id)").head())
-    assert(told.getCondition == "FAILED_READ_FILE.FILE_NOT_EXIST" && told.getMessage.contains("unread/part-"))
+    val failed = intercept[SparkException](unread.selectExpr("sum(id)").head())
+    assert(failed.getCondition == "FAILED_READ_FILE.FILE_NOT_EXIST" && failed.getMessage.contains("unread/part-"))
   }
 }
 
@@ -185,7 +185,7 @@ class DamagedPageTest extends AnyFunSuite with BeforeAndAfterAll {
   private val Footer = "FAILED_READ_FILE.CANNOT_READ_FILE_FOOTER"
   private val Rest = "FAILED_READ_FILE.NO_HINT"
 
-  test("whatever a reader makes of wrong bytes is a reason to forget the file, however deep it is told") {
+  test("whatever a reader makes of wrong bytes is a reason to forget the file, however deep it is reported") {
     val failures = Seq(
       new ParquetDecodingException("could not verify page integrity, CRC checksum verification failed"),
       new IOException("can not read class org.apache.parquet.format.PageHeader"),
@@ -193,8 +193,8 @@ class DamagedPageTest extends AnyFunSuite with BeforeAndAfterAll {
       new NegativeArraySizeException
     )
     for (condition <- Seq(Footer, Rest); failure <- failures) {
-      val told = new RuntimeException("awaited", unread(condition, "s3a://lake/file", failure))
-      assert(DamagedFilePlugin.namedIn(told) == Seq(new Path("s3a://lake/file")), told.getCause)
+      val failed = new RuntimeException("awaited", unread(condition, "s3a://lake/file", failure))
+      assert(DamagedFilePlugin.namedIn(failed) == Seq(new Path("s3a://lake/file")), failed.getCause)
     }
   }
 
@@ -205,7 +205,7 @@ class DamagedPageTest extends AnyFunSuite with BeforeAndAfterAll {
     assert(path == Seq(new Path("s3a://lake/a b/file")))
   }
 
-  test("a file that is not there, a task that is told to end, and the user's own mistakes say nothing of the bytes") {
+  test("a file that is not there, a task that is to end, and the user's own mistakes say nothing of the bytes") {
     assert(DamagedFilePlugin.namedIn(unread(Rest, "s3a://lake/file", new FileNotFoundException)).isEmpty)
     assert(DamagedFilePlugin.namedIn(unread(Rest, "s3a://lake/file", new InterruptedIOException)).isEmpty)
     assert(DamagedFilePlugin.namedIn(unread("FAILED_READ_FILE.FILE_NOT_EXIST", "s3a://lake/file", null)).isEmpty)

@@ -12,7 +12,7 @@ import io.penstock.fs.cache.CacheSettings
 import io.penstock.fs.metrics.{Counters, RequestCounter}
 import io.penstock.fs.testing.Store
 
-/** What Ceph 16 refuses: an empty object that is signed by chunks. */
+/** Ceph 16 refuses an empty object that is signed by chunks. */
 class EmptyBodiesTest extends AnyFunSuite {
 
   private lazy val bucket = Store.newBucket()

@@ -162,7 +162,7 @@ object Trees {
       if (file.isDirectory) files(file.toPath) else Vector(file.toPath)
     }
 
-  /** What others make there meanwhile may stay. */
+  /** Files that others make there meanwhile may stay. */
   def delete(directory: FilePath): Unit = {
     Option(directory.toFile.listFiles).toVector.flatten.foreach(file => delete(file.toPath))
     directory.toFile.delete(): Unit

@@ -6,7 +6,7 @@ import scala.util.Using
 
 import org.scalatest.funsuite.AnyFunSuite
 
-/** What the suites build on: the store of the tests does what they ask, and S3A and a plain look at it agree. */
+/** The ground of the suites: the store of the tests does what they ask, and S3A and a plain look at it agree. */
 class StoreTest extends AnyFunSuite {
 
   private lazy val bucket = Store.newBucket()

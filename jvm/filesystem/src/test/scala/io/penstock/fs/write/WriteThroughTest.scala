@@ -53,7 +53,7 @@ class WriteThroughTest extends AnyFunSuite with BeforeAndAfterAll {
   private def write(files: FileSystem, key: String, bytes: Array[Byte]): Unit =
     Using.resource(files.createFile(bucket.path(key)).overwrite(true).recursive().build())(_.write(bytes))
 
-  /** What the cache has of the object as the store has it now, page by page. */
+  /** The cached pages of the present version of the object, one by one. */
   private def cached(key: String): Vector[Option[Seq[Byte]]] = {
     val length = bucket.get(key).get.length
     val version = ObjectVersion(bucket.name, key, length.toLong, bucket.etag(key).get)
