@@ -17,9 +17,9 @@ import org.apache.hadoop.fs.s3a.S3AFileSystem
  * that has slept since it looked could create its generation a second time. One that sleeps long enough to create a
  * generation that was deleted finds a higher one when it looks again, and knows its record to be void.
  *
- * Beside it `_penstock_commit/JOB.outcome` says what became of a job whose record is in the commit log, as those who carry
- * it out agree: see [[Outcome]]. The job's own driver takes it away when it has reported success; that a job is lost
- * stays.
+ * Beside it `_penstock_commit/JOB.outcome` says what became of a job whose record is in the commit log, as those who
+ * carry it out agree: see [[Outcome]]. The job's own driver takes it away when it has reported success; that a job is
+ * lost stays.
  */
 final private[commit] class CommitLog(bucket: ObjectStore, table: Location) {
 
