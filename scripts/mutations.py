@@ -199,7 +199,7 @@ MUTATIONS = (
         "commit-proposal",
         "a proposal that a job is losing counts after the job was finished, too",
         f"{CACHE}/commit/TableCommit.scala",
-        "case Some(Outcome.Losing) if !journal.holds(generation, record) =>",
+        "case Some(Outcome.Losing) if !commitLog.holds(generation, record) =>",
         "case Some(Outcome.Losing) if record.uploads.isEmpty =>",
         "filesystem:io.penstock.fs.commit.StoppedCommitTest",
     ),
