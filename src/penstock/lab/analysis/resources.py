@@ -1,8 +1,9 @@
 """Resources of counted work.
 
 `application` samples have processor time, memory and requests; `usage` samples have the processes of a local store and
-the block devices of the measuring machine; `query` samples have files, requests and bytes read. Concurrent users have
-the times of each query, their slowdown against one user alone, and timelines.
+the block devices of the measuring machine; `query` samples have files, requests and bytes read, `opened` samples the
+files that an application without queries opened. Concurrent users have the times of each query, their slowdown against
+one user alone, and timelines.
 """
 
 from __future__ import annotations
@@ -101,7 +102,7 @@ def most_at_once(applications: Sequence[Sample], amounts: Sequence[int]) -> int:
 class RoundRequests:
     """Requests in one repetition by kind; one that nothing counts is missing.
 
-    `files` are those that scans opened, None where the workload counts none.
+    `files` are those that its applications opened to read; None unless all of them were counted.
     """
 
     kinds: Mapping[str, float]
@@ -129,19 +130,36 @@ def counted_at_store(run: Run) -> bool:
 
 def requests_at_store(run: Run) -> list[RoundRequests]:
     """Requests of each repetition that its store counted while applications ran, with those of warm-up iterations."""
-    queries = _by_round(run.of_kind("query"))
+    files = _opened_files(run)
     return [
-        RoundRequests(sample["store_requests"], _opened_files(queries.get(number, [])))
+        RoundRequests(sample["store_requests"], files.get(number))
         for number, samples in _by_round(counted(run, "usage")).items()
         for sample in samples
         if sample.get("store_requests")
     ]
 
 
-def _opened_files(queries: Sequence[Sample]) -> float | None:
-    """The files that all queries of a round opened; None where one has not counted them, as a failed one has not."""
-    if not queries or not all("reads" in sample for sample in queries):
-        return None
+def _opened_files(run: Run) -> dict[int, float]:
+    """The files that the applications of each repetition opened, warm-up iterations included.
+
+    Queries count theirs by table, other applications in one sample. A repetition is missing where a query has not
+    counted them, as a failed one has not, or fewer applications than it ran.
+    """
+    if queries := _by_round(run.of_kind("query")):
+        return {
+            number: _files_of(samples)
+            for number, samples in queries.items()
+            if all("reads" in sample for sample in samples)
+        }
+    applications = _by_round(counted(run, "application"))
+    return {
+        number: sum(float(sample["files"]) for sample in samples)
+        for number, samples in _by_round(counted(run, "opened")).items()
+        if len(samples) == len(applications.get(number, []))
+    }
+
+
+def _files_of(queries: Sequence[Sample]) -> float:
     return sum(float(table["files"]) for sample in queries for table in sample["reads"].values())
 
 
@@ -154,15 +172,20 @@ def requests_by_round(run: Run) -> list[RoundRequests]:
         return [
             RoundRequests(
                 {"GET": sum(sample["lake"].get("requests_get", 0) for sample in samples)},
-                _opened_files(samples),
+                _files_of(samples),
             )
             for samples in _by_round(queries).values()
         ]
-    rounds = _by_round(counted(run, "application")).values()
-    uses = [[IoMetrics.of(sample.get("summary") or {}) for sample in samples] for samples in rounds]
+    files = _opened_files(run)
+    rounds = _by_round(counted(run, "application"))
+    uses = {
+        number: [IoMetrics.of(sample.get("summary") or {}) for sample in samples] for number, samples in rounds.items()
+    }
     return [
-        RoundRequests({kind: sum(use.requests.get(kind, 0) for use in known) for kind in _kinds(known)}, None)
-        for found in uses
+        RoundRequests(
+            {kind: sum(use.requests.get(kind, 0) for use in known) for kind in _kinds(known)}, files.get(number)
+        )
+        for number, found in uses.items()
         if len(known := [use for use in found if use]) == len(found)
     ]
 

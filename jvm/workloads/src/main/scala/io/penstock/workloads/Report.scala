@@ -72,6 +72,9 @@ class Report(lines: JsonLines) extends AutoCloseable {
       )
     )
 
+  /** Record how many files the application's reads have opened; one that is read twice counts twice. */
+  def opened(files: Long): Unit = lines.write(ListMap[String, Any]("kind" -> "opened", "files" -> files))
+
   /** Requests that failed, by kind; `first` is what the first of them said. */
   def errors(name: String, byKind: Map[String, Long], first: String): Unit = {
     lines.write(ListMap[String, Any]("kind" -> "errors", "name" -> name, "errors" -> byKind, "first" -> first))

@@ -23,11 +23,13 @@ class ReportSuite extends AnyFunSuite {
     val lines = written { report =>
       report.measure("sort", 12.5, bytes = 100, rows = 1, "files" -> 3)
       report.check("order", right = true, "1 row in order")
+      report.opened(2)
     }
     assert(
       lines.map(_.toString) == Seq(
         """{"kind":"measure","name":"sort","elapsed_ms":12.5,"bytes":100,"rows":1,"files":3}""",
-        """{"kind":"check","name":"order","right":true,"note":"1 row in order"}"""
+        """{"kind":"check","name":"order","right":true,"note":"1 row in order"}""",
+        """{"kind":"opened","files":2}"""
       )
     )
   }

@@ -30,6 +30,7 @@ object Dfsio extends Application {
         val measurement = new Measurement(context, plan, report)
         try measurement.all()
         finally measurement.clean()
+        report.opened(measurement.opened)
         if (report.wrongChecks > 0) 1 else 0
       }
     catch {
@@ -90,6 +91,9 @@ private class Measurement(context: SparkContext, plan: Plan, report: Report) {
   private val hadoop = context.broadcast(new SerializableConfiguration(context.hadoopConfiguration))
   private val content = new Content(plan.seed)
 
+  /** The files that were opened to be read, those of the warm-up included. */
+  var opened = 0L
+
   def all(): Unit = {
     warmUp()
     if (plan.measured(Plan.Write)) plan.clients.foreach(measure)
@@ -146,6 +150,7 @@ private class Measurement(context: SparkContext, plan: Plan, report: Report) {
       doing: String
   ): Seq[Transferred] = {
     val configuration = hadoop
+    opened += writtenIn.size
     clients.together(count, doing) { client =>
       val share = Shares.toRead(writtenIn, client.executors)(client.number)
       transfer.read(client, Shares.of(share, count, writtenIn.size), configuration.value.value)

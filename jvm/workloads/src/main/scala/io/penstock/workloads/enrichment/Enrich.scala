@@ -4,7 +4,7 @@ import org.apache.spark.sql.functions._
 import org.apache.spark.sql.{Column, DataFrame, Dataset, SparkSession}
 
 import io.penstock.workloads.tpcds.FactTable
-import io.penstock.workloads.{Application, Arguments, Checksum, DataFiles, Report, UsageError}
+import io.penstock.workloads.{Application, Arguments, Checksum, DataFiles, OpenedFiles, Report, UsageError}
 
 /**
  * Joins web sales with the log of clicks and writes them by month; then reads back what was written and compares it
@@ -41,6 +41,7 @@ private[enrichment] class MeasuredEnrichment(
 ) {
 
   def run(): Unit = {
+    val opened = new OpenedFiles(spark)
     val expected = clicks.expected()
     describe("enrich")
     val (_, elapsedMs) = report.timed(Enrichment.write(Enrichment.enriched(sales.rows, clicks.lines()), output))
@@ -50,6 +51,7 @@ private[enrichment] class MeasuredEnrichment(
     val rows = source.rows + expected.clicks
     report.measure("enrich", elapsedMs, sales.bytes + clicks.bytes, rows, "written_bytes" -> written)
     judge(source, expected)
+    opened.count().foreach(report.opened)
   }
 
   private def judge(source: SalesSummary, expected: ExpectedClicks): Unit = {

@@ -5,7 +5,16 @@ import java.nio.charset.StandardCharsets.UTF_8
 import org.apache.spark.sql.functions._
 import org.apache.spark.sql.{DataFrame, Dataset, SaveMode, SparkSession}
 
-import io.penstock.workloads.{Application, Arguments, Checksum, DataFiles, Differences, Report, UsageError}
+import io.penstock.workloads.{
+  Application,
+  Arguments,
+  Checksum,
+  DataFiles,
+  Differences,
+  OpenedFiles,
+  Report,
+  UsageError
+}
 
 /**
  * Lines of text to Parquet and ORC, bad lines kept aside; each is timed, then read back and compared with what was
@@ -38,6 +47,7 @@ private[etl] class MeasuredConversion(spark: SparkSession, files: SaleFiles, out
   private val conversion = new Conversion(spark, files.lines(), output)
 
   def run(formats: Seq[String]): Unit = {
+    val opened = new OpenedFiles(spark)
     val expected = files.expected()
     val bytes = files.bytes
     def timed(name: String, into: String)(work: => Unit): Unit = {
@@ -49,6 +59,7 @@ private[etl] class MeasuredConversion(spark: SparkSession, files: SaleFiles, out
     formats.foreach(format => timed(format, conversion.table(format))(conversion.to(format)))
     timed("bad records", conversion.bad)(conversion.setAside())
     judge(formats, new SalesVerdict(expected))
+    opened.count().foreach(report.opened)
   }
 
   private def judge(formats: Seq[String], verdict: SalesVerdict): Unit = {

@@ -83,6 +83,9 @@ class PointFiles(spark: SparkSession, location: String) {
 
   def bytes: Long = DataFiles.bytes(data, configuration)
 
+  /** The number of files. */
+  def count: Long = DataFiles.under(data, configuration).size.toLong
+
   def points(dimensions: Int): org.apache.spark.rdd.RDD[PointBlock] =
     spark.read
       .parquet(data)

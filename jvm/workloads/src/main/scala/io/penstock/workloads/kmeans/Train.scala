@@ -44,6 +44,7 @@ private[kmeans] class Training(spark: SparkSession, files: PointFiles, report: R
     val (read, readMs) = report.timed(blocks.map(_.size.toLong).fold(0L)(_ + _))
     if (read == 0) throw new IllegalStateException("There are no points to train with.")
     report.measure("read", readMs, bytes, read)
+    report.opened(files.count)
 
     describe(s"start: k-means|| in $passes passes")
     val (start, startMs) = report.timed(new InitialCentres(blocks, truth.clusters, passes, truth.seed).centres())

@@ -50,6 +50,8 @@ object Sort extends Application {
       }
       val (bytes, files, ranges) = sorted
       report.measure("sort", elapsed, bytes, bytes / Record.Bytes, "objects" -> files, "partitions" -> ranges)
+      // Once for the sample and once to sort them.
+      report.opened(2L * files)
     }
     spark.stop()
     0

@@ -34,6 +34,7 @@ object Validate extends Application {
       val expected = new Manifest(input, configuration).read[SortManifest]()
       val files = Splits.files(output, configuration)
       val (stretches, elapsed) = report.timed(read(spark.sparkContext, files))
+      report.opened(files.size.toLong)
       val found = stretches.map(_.tally).foldLeft(Tally.Empty)(_ + _)
       for (check <- SortVerdict.of(expected, found, Stretch.disorder(stretches), torn(files)))
         report.check(check.name, check.right, check.note)

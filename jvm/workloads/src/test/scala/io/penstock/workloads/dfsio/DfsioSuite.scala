@@ -67,6 +67,8 @@ class DfsioSuite extends AnyFunSuite with LocalSpark {
     assert(found.filter(_.get("kind").asText == "measure").forall(_.get("bytes").asLong == 4 * 65536))
     assert(names(found, "check") == Seq("contents, 3 clients", "contents, 1 client"))
     assert(found.filter(_.get("kind").asText == "check").forall(_.get("right").asBoolean))
+    // One of the warm-up, and the four of each number of clients.
+    assert(found.filter(_.get("kind").asText == "opened").map(_.get("files").asLong) == Seq(9))
   }
 
   test("what is not measured is still written and checked") {

@@ -125,6 +125,7 @@ class EnrichmentSuite extends AnyFunSuite with LocalSpark {
     }
     val whole = lines(clicks)
     assert(whole.count(_.contains("\"kind\":\"measure\"")) == 1)
+    assert(whole.last.startsWith("""{"kind":"opened","files":"""))
     assert(whole.count(_.contains("\"right\":true")) == 4 && !whole.exists(_.contains("\"right\":false")))
 
     val torn = new ClickFiles(spark, uri("torn"))

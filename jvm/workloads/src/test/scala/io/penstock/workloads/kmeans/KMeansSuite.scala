@@ -122,6 +122,7 @@ class KMeansSuite extends AnyFunSuite with LocalSpark with ScalaCheckPropertyChe
     val lines = Files.readAllLines(report).asScala
     val names = lines.filter(_.contains("\"kind\":\"measure\"")).map(_.split("\"name\":\"")(1).takeWhile(_ != '"'))
     assert(names == Seq("read", "start", "train"))
+    assert(lines.contains(s"""{"kind":"opened","files":${files.count}}"""))
     assert(lines.count(_.contains("\"right\":true")) == 3 && !lines.exists(_.contains("\"right\":false")))
   }
 }

@@ -1,12 +1,10 @@
-package io.penstock.workloads.tpcds
+package io.penstock.workloads
 
 import org.apache.spark.sql.functions._
 import org.apache.spark.sql.internal.SQLConf
 import org.scalatest.funsuite.AnyFunSuite
 
-import io.penstock.workloads.LocalSpark
-
-class TableReadsSuite extends AnyFunSuite with LocalSpark {
+class OpenedFilesSuite extends AnyFunSuite with LocalSpark {
 
   private lazy val tables: Map[String, Long] = {
     val facts = spark.range(1000).select(col("id").as("value"), (col("id") % 10).cast("int").as("day"))
@@ -64,5 +62,16 @@ class TableReadsSuite extends AnyFunSuite with LocalSpark {
     val _ = tables
     val place = directory.resolve("loose").toUri
     assert(reads(s"SELECT count(id) FROM parquet.`$place`").keySet == Set("loose"))
+  }
+
+  test("all queries of a session count, those that write too, and only those from then on") {
+    assert(reads("SELECT count(*) FROM days").contains("days"))
+    val opened = new OpenedFiles(spark)
+    assert(opened.count().contains(0))
+    spark.table("facts").where("day < 3").write.parquet(directory.resolve("few").toUri.toString)
+    spark.table("days").collect()
+    intercept[Exception](spark.sql("SELECT assert_true(d < 0) FROM days").collect())
+    assert(opened.count().contains(4))
+    assert(opened.count().contains(4))
   }
 }

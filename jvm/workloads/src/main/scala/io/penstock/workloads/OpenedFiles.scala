@@ -1,0 +1,74 @@
+package io.penstock.workloads
+
+import java.util.concurrent.atomic.LongAdder
+import java.util.concurrent.{ConcurrentHashMap, CountDownLatch, TimeUnit}
+
+import org.apache.spark.sql.SparkSession
+import org.apache.spark.sql.execution.adaptive.AdaptiveSparkPlanHelper
+import org.apache.spark.sql.execution.{FileSourceScanLike, QueryExecution, SparkPlan}
+import org.apache.spark.sql.util.QueryExecutionListener
+
+/** Files of one table that scans were left with after all pruning and skipping; `bytes` are their whole sizes. */
+case class TableRead(files: Long, bytes: Long) {
+  def +(other: TableRead): TableRead = TableRead(files + other.files, bytes + other.bytes)
+}
+
+/** Which files a query's scans opened, by the metrics that Spark's own interface shows. */
+object TableReads extends AdaptiveSparkPlanHelper {
+
+  /**
+   * By table, of a plan that has run. What is scanned twice counts twice, what is reused once; a scan that adaptive
+   * execution made needless, or whose stage was never asked for, read nothing.
+   */
+  def of(plan: SparkPlan): Map[String, TableRead] = {
+    val scans = collectWithSubqueries(plan) { case scan: FileSourceScanLike => scan }
+    // A plan may be reached on two ways: through the plan itself and through a subquery that reuses part of it.
+    scans
+      .distinctBy(_.metrics("numFiles").id)
+      .groupMapReduce(table)(scan => TableRead(metric(scan, "numFiles"), metric(scan, "filesSize")))(_ + _)
+  }
+
+  private def table(scan: FileSourceScanLike): String =
+    scan.tableIdentifier.fold(scan.relation.location.rootPaths.headOption.fold("")(_.getName))(_.table)
+
+  // A size that was never set is negative.
+  private def metric(scan: FileSourceScanLike, name: String): Long = math.max(0L, scan.metrics(name).value)
+}
+
+/**
+ * Counts the files that the queries of a session open from now on: the same way for any file system and any settings.
+ *
+ * A Dataset turned into an RDD is no query, and is not counted.
+ */
+class OpenedFiles(spark: SparkSession) {
+  import OpenedFiles._
+
+  private val files = new LongAdder
+  private val awaited = ConcurrentHashMap.newKeySet[Awaited]()
+
+  spark.listenerManager.register(new QueryExecutionListener {
+    override def onSuccess(function: String, query: QueryExecution, nanos: Long): Unit = {
+      files.add(TableReads.of(query.executedPlan).values.map(_.files).sum)
+      awaited.forEach(one => if (one.query eq query) one.reached.countDown())
+    }
+    override def onFailure(function: String, query: QueryExecution, error: Exception): Unit = ()
+  })
+
+  /** The files that all queries so far have opened; None where Spark does not say in time that they have ended. */
+  def count(): Option[Long] = {
+    // Spark reports queries in the order in which they end, some time later: the last one is this one.
+    val last = spark.emptyDataFrame
+    val end = Awaited(last.queryExecution, new CountDownLatch(1))
+    awaited.add(end)
+    try {
+      last.collect()
+      Option.when(end.reached.await(PatienceSeconds, TimeUnit.SECONDS))(files.sum())
+    } finally { val _ = awaited.remove(end) }
+  }
+}
+
+object OpenedFiles {
+  private val PatienceSeconds = 30L
+
+  private final case class Awaited(query: QueryExecution, reached: CountDownLatch)
+}
