@@ -79,7 +79,9 @@ def test_files_are_those_of_all_applications_of_a_round_or_unknown() -> None:
     def opened(files: int) -> dict[str, Any]:
         return {"kind": "opened", "files": files}
 
-    found = runs([used(1, gets=7), opened(2), used(1, gets=5), opened(4)], [used(1, gets=7), opened(2), used(1, gets=1)])
+    found = runs(
+        [used(1, gets=7), opened(2), used(1, gets=5), opened(4)], [used(1, gets=7), opened(2), used(1, gets=1)]
+    )
     assert [(one.gets, one.files) for one in resources.requests_by_round(found)] == [(12, 6), (8, None)]
     counted = runs([used(1), opened(2), at_store({"GET": 30})], [used(1), at_store({"GET": 20})])
     assert [(one.gets, one.gets_per_file) for one in resources.requests_at_store(counted)] == [(30, 15.0), (20, None)]

@@ -5,16 +5,7 @@ import java.nio.charset.StandardCharsets.UTF_8
 import org.apache.spark.sql.functions._
 import org.apache.spark.sql.{DataFrame, Dataset, SaveMode, SparkSession}
 
-import io.penstock.workloads.{
-  Application,
-  Arguments,
-  Checksum,
-  DataFiles,
-  Differences,
-  OpenedFiles,
-  Report,
-  UsageError
-}
+import io.penstock.workloads.{Application, Arguments, Checksum, DataFiles, Differences, OpenedFiles, Report, UsageError}
 
 /**
  * Lines of text to Parquet and ORC, bad lines kept aside; each is timed, then read back and compared with what was

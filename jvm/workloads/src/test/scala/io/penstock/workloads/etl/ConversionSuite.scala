@@ -102,8 +102,8 @@ class ConversionSuite extends AnyFunSuite with LocalSpark {
     val lines = Files.readAllLines(report).asScala
     assert(lines.count(_.contains("\"kind\":\"measure\"")) == 2)
     assert(lines.count(_.contains("\"right\":true")) == 3 && !lines.exists(_.contains("\"right\":false")))
-    val converted = Files.walk(directory.resolve("clean output/orc")).iterator.asScala.count(_.toString.endsWith(".orc"))
+    val written = io.penstock.workloads.DataFiles.under(uri("clean output/orc"), spark.sparkContext.hadoopConfiguration)
     // The text for the table, for the bad records and to be counted; no bad record is there to be read.
-    assert(lines.last == s"""{"kind":"opened","files":${3 + converted}}""")
+    assert(lines.last == s"""{"kind":"opened","files":${3 + written.size}}""")
   }
 }
