@@ -54,8 +54,13 @@ class OpenedFiles(spark: SparkSession) {
     override def onFailure(function: String, query: QueryExecution, error: Exception): Unit = ()
   })
 
-  /** The files that all queries so far have opened; None where Spark does not say in time that they have ended. */
-  def count(): Option[Long] = {
+  // Spark may still report what ended before.
+  private val before = seen()
+
+  /** The files that all queries since then have opened; None where Spark does not say in time that they have ended. */
+  def count(): Option[Long] = for (now <- seen(); earlier <- before) yield now - earlier
+
+  private def seen(): Option[Long] = {
     // Spark reports queries in the order in which they end, some time later: the last one is this one.
     val last = spark.emptyDataFrame
     val end = Awaited(last.queryExecution, new CountDownLatch(1))
