@@ -44,12 +44,12 @@ class OpenedFiles(spark: SparkSession) {
   import OpenedFiles._
 
   private val files = new LongAdder
-  private val awaited = ConcurrentHashMap.newKeySet[Awaited]()
+  private val awaited = new ConcurrentHashMap[QueryExecution, CountDownLatch]
 
   spark.listenerManager.register(new QueryExecutionListener {
     override def onSuccess(function: String, query: QueryExecution, nanos: Long): Unit = {
       files.add(TableReads.of(query.executedPlan).values.map(_.files).sum)
-      awaited.forEach(one => if (one.query eq query) one.reached.countDown())
+      Option(awaited.remove(query)).foreach(_.countDown())
     }
     override def onFailure(function: String, query: QueryExecution, error: Exception): Unit = ()
   })
@@ -63,17 +63,13 @@ class OpenedFiles(spark: SparkSession) {
   private def seen(): Option[Long] = {
     // Spark reports queries in the order in which they end, some time later: the last one is this one.
     val last = spark.emptyDataFrame
-    val end = Awaited(last.queryExecution, new CountDownLatch(1))
-    awaited.add(end)
-    try {
-      last.collect()
-      Option.when(end.reached.await(PatienceSeconds, TimeUnit.SECONDS))(files.sum())
-    } finally { val _ = awaited.remove(end) }
+    val reported = new CountDownLatch(1)
+    awaited.put(last.queryExecution, reported)
+    last.collect()
+    Option.when(reported.await(PatienceSeconds, TimeUnit.SECONDS))(files.sum())
   }
 }
 
 object OpenedFiles {
   private val PatienceSeconds = 30L
-
-  private final case class Awaited(query: QueryExecution, reached: CountDownLatch)
 }

@@ -32,13 +32,17 @@ private final class StageWithColumns(logical: LogicalPlan, physical: SparkPlan)
 
   override def computeStats(): Statistics = {
     val counted = super.computeStats()
-    val columns = for {
-      (column, statistics) <- logical.stats.attributeStats.toSeq if outputSet.contains(column)
-    } yield column -> statistics.copy(
-      distinctCount = least(statistics.distinctCount, counted.rowCount),
-      nullCount = least(statistics.nullCount, counted.rowCount)
-    )
-    if (counted.attributeStats.nonEmpty) counted else counted.copy(attributeStats = AttributeMap(columns))
+    if (counted.attributeStats.nonEmpty) counted
+    else {
+      val columns = logical.stats.attributeStats.toSeq.collect {
+        case (column, statistics) if outputSet.contains(column) =>
+          column -> statistics.copy(
+            distinctCount = least(statistics.distinctCount, counted.rowCount),
+            nullCount = least(statistics.nullCount, counted.rowCount)
+          )
+      }
+      counted.copy(attributeStats = AttributeMap(columns))
+    }
   }
 
   // Equal to the stage that it replaces, it would be taken for it and dropped.
