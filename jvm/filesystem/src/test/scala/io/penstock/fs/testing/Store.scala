@@ -72,7 +72,8 @@ object Store {
         "fs.s3a.multipart.size" -> "5M",
         "fs.s3a.block.size" -> "1M",
         "fs.s3a.buffer.dir" -> bufferDirectory.toString,
-        "fs.s3a.audit.execution.interceptors" -> "io.penstock.fs.metrics.RequestCounter"
+        // Without the second, S3A alone cannot write an empty object to Ceph 16.
+        "fs.s3a.audit.execution.interceptors" -> "io.penstock.fs.metrics.RequestCounter,io.penstock.fs.store.EmptyBodies"
       )
     } conf.set(name, value)
     conf

@@ -17,6 +17,9 @@ import org.scalatest.BeforeAndAfterAll
 import org.scalatest.concurrent.Eventually._
 import org.scalatest.funsuite.AnyFunSuite
 import org.scalatest.time.SpanSugar._
+import software.amazon.awssdk.core.SdkResponse
+import software.amazon.awssdk.core.interceptor.{Context, ExecutionAttributes, ExecutionInterceptor}
+import software.amazon.awssdk.services.s3.model.CompleteMultipartUploadResponse
 
 import io.penstock.fs.PenstockFileSystem
 import io.penstock.fs.cache.{CacheSettings, ObjectVersion, PageCache, PageCaches}
@@ -174,12 +177,29 @@ class WriteThroughTest extends AnyFunSuite with BeforeAndAfterAll {
       }
     }
 
+  test("an upload in parts has its pages, though the store's answer to its completion names no tag, as Ceph 16's") {
+    val bytes = data(2 * PartSize + PageSize + 7, seed = 82)
+    val untagged = "fs.s3a.audit.execution.interceptors" -> classOf[CompletionsWithoutTag].getName
+    Using.resource(Store.fileSystem(bucket, conf(untagged)))(write(_, "untagged", bytes))
+    assert(cached("untagged") == pagesOf(bytes))
+  }
+
   test("switched off, nothing is kept") {
     val before = pageFiles()
     for (off <- Seq(CacheSettings.WriteThrough, CacheSettings.Enabled))
       Using.resource(Store.fileSystem(bucket, conf(off -> "false")))(write(_, "off", data(PageSize, seed = 79)))
     assert(pageFiles() == before)
   }
+}
+
+/** The SDK's hook that makes a store of one that names no tag where an upload is completed. */
+class CompletionsWithoutTag extends ExecutionInterceptor {
+
+  override def modifyResponse(context: Context.ModifyResponse, attributes: ExecutionAttributes): SdkResponse =
+    context.response match {
+      case completed: CompleteMultipartUploadResponse => completed.toBuilder.eTag("").build()
+      case other => other
+    }
 }
 
 class PageAssemblyTest extends AnyFunSuite with Properties {
