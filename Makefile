@@ -44,13 +44,13 @@ test-integration: setup ## Tests with one real server: PostgreSQL, the embedded 
 	$(PYTEST) $(PARALLEL) tests/integration
 
 test-system: setup ## Spark on the embedded lake
-	$(MAVEN) test-compile -pl filesystem
 	$(PYTEST) $(PARALLEL) tests/system
 
 test-browser: setup browser ## Console and reports in a real browser
 	$(PYTEST) $(PARALLEL) tests/browser
 
 test-stores: setup stores ## A real Ceph (as root) and a real HDFS
+	$(MAVEN) test-compile -pl filesystem
 	$(PYTEST) tests/stores
 
 test-kubernetes: setup ## A real Kubernetes: PENSTOCK_TEST_CLUSTER names its cluster file, or kind is started
