@@ -89,6 +89,9 @@ case class PlannedColumn(column: IndexedColumn, kinds: Set[Kind], why: String, a
  * A Bloom filter of a file's values, which never denies one of them. A split-block filter as in the Parquet format, bit
  * for bit (`BloomFilter.md` of parquet-format; Putze, Sanders, Singler 2007): blocks of 256 bits, of which a value sets
  * eight in one block. One thread fills it; then any number may share it.
+ *
+ * Parquet's own class (`BlockSplitBloomFilter`, 1.16) keeps the bits that it looks for in a field, so that of two
+ * queries that ask it at once one may be denied a value that is there, and its rows be lost.
  */
 final class BloomFilter private (words: Array[Int]) extends Serializable {
 

@@ -25,9 +25,9 @@ import io.penstock.skipping.model.FilterTranslator
 class FilterFuzzSuite extends AnyFunSuite with Matchers with LocalSpark with PredicateHelper {
 
   private val Worlds = 4
-  // 400 of the 600 queries of the profile fuzz.
+  // With the 600 queries of the profile fuzz: 400 and 200.
   private val FiltersPerTable = math.max(100, FuzzedSpark.queries * 2 / 3)
-  private val CastsPerColumn = 200
+  private val CastsPerColumn = math.max(60, FuzzedSpark.queries / 3)
 
   override protected def settings: Map[String, String] = FuzzedSpark.settings
 
