@@ -29,6 +29,8 @@ from penstock.lab.report.render import Document, KeyFigure, Part, Plot, Section,
 
 _GAINS = (0.05, 0.40)
 _LOSS = 0.03
+_NAMED = 12
+"""The most queries that a line names: a hundred make a terminal's line unreadable, and the table has each."""
 
 _FIGURES: Mapping[str, tuple[Callable[[QueryReads], float | None], Callable[[float], str]]] = {
     "files": (lambda reading: reading.all_files, units.count),
@@ -106,7 +108,9 @@ def _gains(baseline: str, candidate: str, parts: Iterable[Ratio]) -> Section:
 
 
 def _counted(change: str, parts: Sequence[Ratio]) -> tuple[str, str, str]:
-    return change, str(len(parts)), ", ".join(f"{part.name} {(1 - part.ratio) * 100:+.0f} %" for part in parts)
+    shown = ", ".join(f"{part.name} {(1 - part.ratio) * 100:+.0f} %" for part in parts[:_NAMED])
+    more = len(parts) - _NAMED
+    return change, str(len(parts)), f"{shown} and {more} more" if more > 0 else shown
 
 
 def _side_by_side(

@@ -78,6 +78,18 @@ def test_queries_that_gained_and_lost_are_counted_and_a_loss_without_a_verdict_i
     assert counted["lost more than 3%, verdict “slower”"] == ("1", "q9 -10 %")
 
 
+def test_of_many_queries_that_gained_those_that_gained_most_are_named() -> None:
+    seconds = {f"q{number}": 1 + number / 100 for number in range(1, 21)}
+    reads = {"store_sales": (100, 10**6)}
+    slow = {name: ([2 * each] * 5, reads) for name, each in seconds.items()}
+    fast = {name: ([1.0] * 5, reads) for name in seconds}
+    counted = rows(table(report.document([arm("without", slow), arm("with", fast)]), "Gains of with"))
+    count, named = counted["gained more than 40%"]
+    assert count == "20"
+    assert named.startswith("q20 +58 %, q19 +58 %, ")
+    assert named.endswith(", q9 +54 % and 8 more")
+
+
 def test_with_too_few_rounds_no_loss_has_a_verdict() -> None:
     two = [{name: (seconds[:2], reads) for name, (seconds, reads) in side.items()} for side in (WITHOUT, WITH)]
     counted = rows(table(report.document([arm("without", two[0]), arm("with", two[1])]), "Gains of with"))
