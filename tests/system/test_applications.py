@@ -11,30 +11,31 @@ from penstock.engine.engine import Engine
 from penstock.model import State
 from tests.support.command import SMALL, WAITS, Command, named, nothing_is_left
 
+# Both ways: a result as a data frame in the driver, and a pandas function in the executors.
 PANDAS = """
 import pandas as pd
-from pyspark.sql import SparkSession
 from pyspark.sql.functions import pandas_udf
-spark = SparkSession.builder.getOrCreate()
-frame = spark.range(3).toPandas()
+frame = spark.range(0, 3, 1, 1).toPandas()
 print(type(frame).__name__, sorted(frame["id"]), frame["id"].dtype)
 
 @pandas_udf("long")
 def square(numbers: pd.Series) -> pd.Series:
     return numbers * numbers
 
-print(sorted(row[0] for row in spark.range(3).select(square("id")).collect()))
+print(sorted(row[0] for row in spark.range(0, 3, 1, 1).select(square("id")).collect()))
 spark.stop()
 """
 
 
-def test_output_arguments_and_environment_pass_through_and_everything_is_kept(
+def test_output_arguments_environment_and_pandas_are_there_and_everything_is_kept(
     penstock: Command, engine: Engine, script: Callable[[str], str], go: Path
 ) -> None:
     go.touch()
-    code, out, err = penstock.run("run", *SMALL, "--name", "whole", script(WAITS), str(go), "--executors", 'ä "b" c')
+    whole = script(WAITS.replace("spark.stop()", PANDAS))
+    code, out, err = penstock.run("run", *SMALL, "--name", "whole", whole, str(go), "--executors", 'ä "b" c')
     assert code == 0, err
-    assert out == "counted 10 ['--executors', 'ä \"b\" c']\ncounted again 10\n"
+    counted = "counted 10 ['--executors', 'ä \"b\" c']\ncounted again 10\n"
+    assert out == f"{counted}DataFrame [0, 1, 2] int64\n[0, 1, 4]\n"
     assert "a word to err" in err
     assert "finished in" in err
     ended = named(engine, "whole")[0]
@@ -42,18 +43,11 @@ def test_output_arguments_and_environment_pass_through_and_everything_is_kept(
     assert {"driver.log", "driver.out", "driver.err", "executor-1.log", "summary.json"} <= set(kept)
     assert any(name.startswith("events/") for name in kept)
     assert ended.summary is not None
-    assert ended.summary["tasks"] == 4
+    assert ended.summary["tasks"] == 6
     assert ended.summary["peak_rss_bytes"] > 0
     assert penstock.run("logs", ended.id, "--stream", "out")[1] == out
     assert json.loads(penstock.run("show", ended.id, "--json")[1])["id"] == ended.id
     nothing_is_left(penstock.home, ended)
-
-
-def test_applications_have_pandas(penstock: Command, script: Callable[[str], str]) -> None:
-    """Both ways: a result as a data frame in the driver, and a pandas function in the executors."""
-    code, out, err = penstock.run("run", *SMALL, script(PANDAS))
-    assert code == 0, err
-    assert out == "DataFrame [0, 1, 2] int64\n[0, 1, 4]\n"
 
 
 def test_a_failing_application_returns_its_own_exit_code_and_the_reason(

@@ -1,6 +1,6 @@
 """Tasks run where their pages are.
 
-Executors use three names of this machine, like three machines, or their nodes' names, like three Kubernetes pods.
+Executors use three addresses of this machine and the names of three nodes, like three Kubernetes pods.
 """
 
 from __future__ import annotations
@@ -8,14 +8,13 @@ from __future__ import annotations
 import json
 import subprocess
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO
 
 import pytest
 
-from penstock.clusters import settings as driverpages
-from penstock.clusters import settings as plan
+from penstock.clusters import spark_settings
 from penstock.clusters.backend import Launch
 from penstock.engine.installation import Installation
 from penstock.formats import as_properties
@@ -27,10 +26,8 @@ from penstock.model import ApplicationSpec, ClusterSize, ProcessSize
 from penstock.processes import wait_until
 
 # All of 127.0.0.0/8 is this machine.
-HOSTS = ("127.0.0.2", "127.0.0.3", "127.0.0.4")
-NODES = dict(zip(HOSTS, ("worker-a", "worker-b", "worker-c"), strict=True))
+NODES = {"127.0.0.2": "worker-a", "127.0.0.3": "worker-b", "127.0.0.4": "worker-c"}
 FILES = 40
-_TOPOLOGY = "org.apache.spark.penstock.cluster.NodeTopology"
 
 # Spark may list a table before its executors exist; the application waits for them first.
 READS_TWICE = """
@@ -54,31 +51,28 @@ def table(shared_home: Home) -> str:
     return f"{lake.root}/test-locality"
 
 
-@pytest.mark.parametrize(("nodes", "places"), [({}, set(HOSTS)), (NODES, set(NODES.values()))], ids=["hosts", "nodes"])
-def test_tasks_run_on_the_hosts_that_their_files_prefer(
-    shared_home: Home, table: str, tmp_path: Path, nodes: Mapping[str, str], places: set[str]
-) -> None:
-    reads = [task for task in _tasks(_run(shared_home, table, tmp_path, nodes)) if _bytes_read(task)]
+def test_tasks_run_on_the_nodes_that_their_files_prefer(shared_home: Home, table: str, tmp_path: Path) -> None:
+    reads = [task for task in _tasks(_run(shared_home, table, tmp_path)) if _bytes_read(task)]
     localities = Counter(task["Task Info"]["Locality"] for task in reads)
     local = localities["NODE_LOCAL"] + localities["PROCESS_LOCAL"]
     print(f"{local} of {len(reads)} tasks ran where their file's pages are wanted: {dict(localities)}")
     assert len(reads) == 2 * FILES
-    # Chance would give two of three hosts; the rest are tasks that Spark moves rather than let a core wait.
+    # Chance would give two of three nodes; the rest are tasks that Spark moves rather than let a core wait.
     assert local >= 0.9 * len(reads)
-    assert {task["Task Info"]["Host"] for task in reads} == places
+    assert {task["Task Info"]["Host"] for task in reads} == set(NODES.values())
 
 
 def _bytes_read(task: dict[str, Any]) -> int:
     return int(task["Task Metrics"]["Input Metrics"]["Bytes Read"])
 
 
-def _run(home: Home, table: str, directory: Path, nodes: Mapping[str, str]) -> Path:
+def _run(home: Home, table: str, directory: Path) -> Path:
     lake = Installation(home).lake_up()
     for part in ("cluster", "private", "scratch", "artefacts/events"):
         (directory / part).mkdir(parents=True)
     script = directory / "application.py"
     script.write_text(READS_TWICE)
-    size = ClusterSize(ProcessSize(1, 512 << 20), ProcessSize(1, 512 << 20), len(HOSTS))
+    size = ClusterSize(ProcessSize(1, 512 << 20), ProcessSize(1, 512 << 20), len(NODES))
     launch = Launch(
         application_id="app-test-locality",
         spec=ApplicationSpec(application=str(script), size=size, name="locality", arguments=(table, str(FILES))),
@@ -88,7 +82,7 @@ def _run(home: Home, table: str, directory: Path, nodes: Mapping[str, str]) -> P
             "spark.eventLog.compress": "false",
             # One task reads one file.
             "spark.sql.files.openCostInBytes": "128m",
-            **({"spark.storage.replication.topologyMapper": _TOPOLOGY} if nodes else {}),
+            "spark.storage.replication.topologyMapper": "org.apache.spark.penstock.cluster.NodeTopology",
         },
         environment=lake_settings.ENVIRONMENT,
     )
@@ -96,11 +90,11 @@ def _run(home: Home, table: str, directory: Path, nodes: Mapping[str, str]) -> P
     (directory / "private" / lake_settings.CREDENTIALS_FILE).write_text(
         lake_settings.private_credentials_file(credentials)
     )
-    settings = plan.settings(directory, launch)
-    (directory / "private" / "python").write_text(plan.python_wrapper(directory, launch.settings))
+    settings = spark_settings.settings(directory, launch)
+    (directory / "private" / "python").write_text(spark_settings.python_wrapper(directory, launch.settings))
     (directory / "private" / "python").chmod(0o700)
     (directory / "private" / "spark.conf").write_text(as_properties(settings))
-    processes = plan.shim_plan(directory, launch, settings, archives=home.cache)
+    processes = spark_settings.shim_plan(directory, launch, settings, archives=home.cache)
     # An executor in a pod looks for the secret here before it has fetched its settings from the driver.
     environment = {**processes["environment"], "_SPARK_AUTH_SECRET": settings["spark.authenticate.secret"]}
     started: list[subprocess.Popen[bytes]] = []
@@ -112,10 +106,9 @@ def _run(home: Home, table: str, directory: Path, nodes: Mapping[str, str]) -> P
     with (directory / "said.log").open("wb") as log:
         try:
             driver = start(processes["driver"], log)
-            if nodes:
-                assert wait_until(lambda: driverpages.endpoint(directory / "cluster") is not None, 120)
-            for number, host in enumerate(HOSTS, 1):
-                start(_executor(directory, list(processes["executor"]), number, host, nodes.get(host)), log)
+            assert wait_until(lambda: spark_settings.endpoint(directory / "cluster") is not None, 120)
+            for number, (host, node) in enumerate(NODES.items(), 1):
+                start(_executor(directory, processes["executor"], number, host, node), log)
             assert driver.wait(timeout=180) == 0, "\n".join(_last_words(directory))
         finally:
             for process in started:
@@ -124,14 +117,11 @@ def _run(home: Home, table: str, directory: Path, nodes: Mapping[str, str]) -> P
     return directory / "artefacts" / "events"
 
 
-def _executor(directory: Path, command: list[str], number: int, host: str, node: str | None) -> list[str]:
-    """Start an executor as a local cluster does, or as a pod does on that node."""
-    if node is None:
-        command[command.index("--executor-id") + 1] = str(number)
-        return [*command, "--host", host]
+def _executor(directory: Path, command: Sequence[str], number: int, host: str, node: str) -> list[str]:
+    """Return the command of an executor as a pod on that node has it."""
     (directory / "cluster" / "nodes").mkdir(exist_ok=True)
     (directory / "cluster" / "nodes" / host).write_text(node)
-    found = driverpages.endpoint(directory / "cluster")
+    found = spark_settings.endpoint(directory / "cluster")
     assert found is not None
     return [
         *command[: command.index("io.penstock.cluster.ExecutorLauncher")],

@@ -129,19 +129,3 @@ def test_a_session_nobody_uses_ends_by_itself_and_has_done_well(served: Served) 
         # The log comes from the lake, since the cluster is gone.
         log = service.get(f"/v1/applications/{session_id}/logs/driver.out")
         assert log.text == "the session ends after 1 s without use\n"
-
-
-def test_a_history_server_nobody_looks_at_ends_by_itself(served: Served) -> None:
-    history = HistoryServers(Engine(served.home), idle_seconds=2)
-    history.stop()  # a history server that another test started waits longer
-    host, port = history.address(served_lake(served), timeout_seconds=120)
-    assert httpx.get(f"http://{host}:{port}/api/v1/applications").status_code == 200
-    deadline = time.monotonic() + 30
-    while history.status().ended_at is None:
-        assert time.monotonic() < deadline
-        time.sleep(0.2)
-    assert not history.status().running
-
-
-def served_lake(served: Served) -> str:
-    return Engine(served.home).lake().name
