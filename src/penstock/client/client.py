@@ -22,7 +22,7 @@ from types import TracebackType
 from typing import Any
 
 from penstock.client.connection import Connection, connect
-from penstock.clusters.settings import SPARK_INTERNAL
+from penstock.clusters.spark_settings import SPARK_INTERNAL
 from penstock.engine.uploads import clean_name
 from penstock.errors import InvalidInput, NotFound, StateError
 from penstock.model import Application, State

@@ -19,8 +19,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from penstock.clusters import machine, settings, shim
-from penstock.clusters import settings as plan
+from penstock.clusters import machine, shim, spark_settings
 from penstock.clusters.backend import MAX_READ_BYTES, ClusterBackend, Handle, Launch, Observation, Phase, WebInterface
 from penstock.errors import ClusterError, MissingRequirement
 from penstock.formats import as_properties
@@ -62,7 +61,7 @@ class LocalBackend(ClusterBackend):
         status = read_json(cluster / "status.json")
         if status is None:
             return Observation(Phase.LOST, detail="its process supervisor never started")
-        endpoint = settings.endpoint(cluster)
+        endpoint = spark_settings.endpoint(cluster)
         seen: dict[str, Any] = {
             "spark_application_id": endpoint.spark_application_id if endpoint else None,
             "ui_url": endpoint.pages_url or None if endpoint else None,
@@ -93,10 +92,10 @@ class LocalBackend(ClusterBackend):
 
     def web_interface(self, handle: Handle) -> WebInterface | None:
         cluster = self._directory(handle) / "cluster"
-        endpoint, status = settings.endpoint(cluster), read_json(cluster / "status.json")
+        endpoint, status = spark_settings.endpoint(cluster), read_json(cluster / "status.json")
         if endpoint is None or not (status and status.get("driver")):
             return None
-        pages = settings.web_interface(cluster, endpoint)
+        pages = spark_settings.web_interface(cluster, endpoint)
         driver = ProcessId.from_json(status["driver"])
         return pages if pages is not None and pages.port in listening_ports(driver) else None
 
@@ -179,11 +178,11 @@ class LocalBackend(ClusterBackend):
         tiers = machine.prepare_tiers(self._home, machine.page_cache(self._home))
         settings = {
             **machine.tier_settings(tiers),
-            **plan.settings(directory, launch, memory=place),
+            **spark_settings.settings(directory, launch, memory=place),
         }
-        write_atomically(private / "python", plan.python_wrapper(directory, launch.settings), mode=0o700)
+        write_atomically(private / "python", spark_settings.python_wrapper(directory, launch.settings), mode=0o700)
         write_atomically(private / "spark.conf", as_properties(settings))
-        processes = plan.shim_plan(directory, launch, settings, archives=self._home.cache, memory=place)
+        processes = spark_settings.shim_plan(directory, launch, settings, archives=self._home.cache, memory=place)
         write_json(private / "plan.json", processes)
 
     def _scratch(self, directory: Path, launch: Launch) -> None:

@@ -19,7 +19,7 @@ from typing import Any
 
 from penstock.catalog.database import Database
 from penstock.clusters import machine
-from penstock.clusters.settings import SPARK_INTERNAL
+from penstock.clusters.spark_settings import SPARK_INTERNAL
 from penstock.engine.policy import admission
 from penstock.engine.preparation import Preparation
 from penstock.errors import ClusterError, PenstockError

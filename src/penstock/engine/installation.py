@@ -11,7 +11,7 @@ from typing import Any
 from penstock.catalog.database import Database
 from penstock.catalog.metastore import Metastore
 from penstock.clusters import machine
-from penstock.clusters.settings import SPARK_INTERNAL
+from penstock.clusters.spark_settings import SPARK_INTERNAL
 from penstock.engine import preparation
 from penstock.engine.class_archives import ClassArchives
 from penstock.engine.engine import Engine

@@ -17,7 +17,7 @@ from types import MappingProxyType
 
 from penstock.catalog.database import SHARED_LOGIN
 from penstock.clusters.backend import ClusterBackend
-from penstock.clusters.settings import SPARK_INTERNAL
+from penstock.clusters.spark_settings import SPARK_INTERNAL
 from penstock.engine.policy import admission, lifecycle
 from penstock.engine.webhooks import validate_url
 from penstock.errors import ClusterError, InvalidInput, NotFound, PenstockError

@@ -15,7 +15,7 @@ from typing import TypeVar
 from penstock import units
 from penstock.clusters import machine
 from penstock.clusters.local import LocalBackend
-from penstock.clusters.settings import SPARK_INTERNAL
+from penstock.clusters.spark_settings import SPARK_INTERNAL
 from penstock.errors import InvalidInput, MissingRequirement
 from penstock.home import Home
 from penstock.lab import conditions, launchers

@@ -27,7 +27,7 @@ from penstock.catalog.database import Database
 from penstock.catalog.metastore import Metastore
 from penstock.clusters import shim
 from penstock.clusters.backend import Observation
-from penstock.clusters.settings import SPARK_INTERNAL
+from penstock.clusters.spark_settings import SPARK_INTERNAL
 from penstock.engine.engine import Engine
 from penstock.errors import ClusterError, InvalidInput
 from penstock.formats import as_properties

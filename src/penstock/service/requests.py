@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, AliasChoices, BaseModel, BeforeValidator, ConfigDict, Field
 
 from penstock import units
-from penstock.clusters.settings import SPARK_INTERNAL
+from penstock.clusters.spark_settings import SPARK_INTERNAL
 from penstock.engine.interactive.sessions import IDLE_SECONDS, SessionRequest
 from penstock.engine.tokens import Scope
 from penstock.model import ApplicationSpec, ClusterSize, ProcessSize

@@ -9,7 +9,7 @@ from typing import Any
 from penstock.clusters.backend import Launch
 from penstock.clusters.kubernetes import layout, manifest
 from penstock.clusters.kubernetes.target import Target
-from penstock.clusters.settings import SPARK_INTERNAL
+from penstock.clusters.spark_settings import SPARK_INTERNAL
 from penstock.lake.model import Lake
 from penstock.profiles import layers
 from penstock.profiles.base import SCRATCH_MEMORY

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from penstock.clusters.backend import ClusterBackend
-from penstock.clusters.settings import SPARK_INTERNAL
+from penstock.clusters.spark_settings import SPARK_INTERNAL
 from penstock.engine.interactive import connect_server
 from penstock.errors import ClusterError, InvalidInput, NotFound, PenstockError, StateError
 from penstock.home import Home, read_json, write_atomically, write_json

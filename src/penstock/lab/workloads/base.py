@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from penstock import units
-from penstock.clusters.settings import SPARK_INTERNAL, with_user_options
+from penstock.clusters.spark_settings import SPARK_INTERNAL, with_user_options
 from penstock.engine import preparation as engine_settings
 from penstock.engine.policy import admission
 from penstock.errors import ClusterError, NotFound

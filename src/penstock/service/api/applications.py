@@ -15,7 +15,7 @@ from typing import Annotated
 from anyio import to_thread
 from fastapi import APIRouter, Header, Query, Response
 
-from penstock.clusters.settings import SPARK_INTERNAL
+from penstock.clusters.spark_settings import SPARK_INTERNAL
 from penstock.engine import uploads
 from penstock.engine.engine import OnWarning
 from penstock.engine.interactive import connect_server, sessions

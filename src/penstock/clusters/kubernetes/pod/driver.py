@@ -20,7 +20,7 @@ from typing import Any
 
 from penstock.clusters import shim
 from penstock.clusters.kubernetes import layout
-from penstock.clusters.settings import with_user_options
+from penstock.clusters.spark_settings import with_user_options
 from penstock.formats import as_properties, url_host
 from penstock.home import write_atomically, write_json
 from penstock.model import ClusterSize

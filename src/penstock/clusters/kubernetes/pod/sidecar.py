@@ -30,7 +30,7 @@ from pathlib import Path
 from typing import Any, Protocol
 from urllib.parse import parse_qs, unquote, urlsplit
 
-from penstock.clusters import settings
+from penstock.clusters import spark_settings
 from penstock.clusters.kubernetes import layout
 from penstock.home import open_below, read_json, sizes_below, write_atomically
 from penstock.lake.credentials import parse_ini
@@ -369,8 +369,8 @@ class Sidecar:
 
     def pages(self) -> dict[str, Any]:
         """Return port and key of Spark's web UI, which starts on the first request; the port is None until then."""
-        endpoint = settings.endpoint(layout.CLUSTER)
-        pages = None if endpoint is None else settings.web_interface(layout.CLUSTER, endpoint)
+        endpoint = spark_settings.endpoint(layout.CLUSTER)
+        pages = None if endpoint is None else spark_settings.web_interface(layout.CLUSTER, endpoint)
         return {"port": pages and pages.port, "key": pages and pages.key}
 
     def terminate(self, *_: object) -> None:

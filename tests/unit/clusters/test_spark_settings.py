@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.clusters import settings as plan
+from penstock.clusters import spark_settings
 from penstock.clusters.backend import Launch
 from penstock.errors import MissingRequirement
 from penstock.model import ApplicationSpec, ClusterSize, ProcessSize
@@ -29,7 +29,9 @@ def planned(monkeypatch: pytest.MonkeyPatch) -> dict[str, object]:
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "the submitter's own")
     wanted = launch(arguments=('x "y"', ""), jars=("/j/a,b.jar", "s3a://lake/c.jar"))
     try:
-        return plan.shim_plan(DIRECTORY, wanted, plan.settings(DIRECTORY, wanted), archives=Path("/nowhere"))
+        return spark_settings.shim_plan(
+            DIRECTORY, wanted, spark_settings.settings(DIRECTORY, wanted), archives=Path("/nowhere")
+        )
     except MissingRequirement as missing:
         pytest.skip(missing.problem)
 
@@ -54,7 +56,7 @@ def test_nothing_of_the_submitters_environment_reaches_the_cluster(planned: dict
 
 
 def test_each_cluster_has_a_secret_of_its_own_and_no_command_shows_it(planned: dict[str, list[str]]) -> None:
-    one, other = (plan.settings(DIRECTORY, launch())["spark.authenticate.secret"] for _ in range(2))
+    one, other = (spark_settings.settings(DIRECTORY, launch())["spark.authenticate.secret"] for _ in range(2))
     assert one != other
     assert not any("authenticate.secret" in part for part in (*planned["driver"], *planned["executor"]))
 
@@ -62,14 +64,14 @@ def test_each_cluster_has_a_secret_of_its_own_and_no_command_shows_it(planned: d
 def test_the_engine_says_what_spark_hides_whatever_a_launch_says() -> None:
     wanted = launch()
     thiefs = replace(wanted, settings={**wanted.settings, "spark.redaction.regex": "(?!)"})
-    assert plan.settings(DIRECTORY, thiefs)["spark.redaction.regex"] == REDACTION
+    assert spark_settings.settings(DIRECTORY, thiefs)["spark.redaction.regex"] == REDACTION
 
 
 def test_the_drivers_python_keeps_its_own_standard_error(tmp_path: Path) -> None:
     directory = tmp_path / "it's here"
     (directory / "artefacts").mkdir(parents=True)
     wrapper = tmp_path / "python"
-    wrapper.write_text(plan.python_wrapper(directory, {"spark.pyspark.python": "/bin/sh"}), encoding="utf-8")
+    wrapper.write_text(spark_settings.python_wrapper(directory, {"spark.pyspark.python": "/bin/sh"}), encoding="utf-8")
     command = ["/bin/sh", wrapper, "-c", 'echo out "$1"; echo err >&2', "x", "a b"]
     ran = subprocess.run(command, capture_output=True, check=True)
     assert ran.stdout == b"out a b\n"
