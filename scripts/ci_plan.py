@@ -70,6 +70,7 @@ TABLE: Mapping[str, tuple[str, ...]] = {
     "benchmarks/chaos/": (CHAOS,),
     "deploy/": (KUBERNETES,),
     "examples/": (LAB,),
+    "jvm/application/": (LAB,),
     "jvm/cluster/": (KUBERNETES, CHAOS),
     "jvm/faults/": (CHAOS, LAB),
     "jvm/filesystem/": (STORES, CHAOS, LAB),

@@ -61,7 +61,8 @@ _EXECUTOR_MAIN = b"org.apache.spark.executor.CoarseGrainedExecutorBackend"
 
 _INTERCEPTORS = "spark.hadoop.fs.s3a.audit.execution.interceptors"
 _EMPTY_BODIES = "io.penstock.fs.store.EmptyBodies"
-_ITS_JAR = "penstock-filesystem.jar"
+_SHARED_JARS = ("penstock-application.jar", "penstock-filesystem.jar")
+"""What plain Spark has of Penstock: the workloads' options and records, and what lets S3A write to Ceph 16."""
 
 
 @dataclass(frozen=True)
@@ -189,7 +190,7 @@ def local_cluster_master(size: ClusterSize) -> str:
 
 
 def _ours(jar: Path) -> bool:
-    return jar.name.startswith("penstock-") and jar.name != _ITS_JAR
+    return jar.name.startswith("penstock-") and jar.name not in _SHARED_JARS
 
 
 def _spark_home(directory: Path) -> None:

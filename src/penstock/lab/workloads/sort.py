@@ -20,7 +20,7 @@ from penstock.lab.session import Session
 from penstock.lab.workloads.base import GeneratedData, Suite
 from penstock.lab.workloads.options import ObjectSize, Option, Reload, size
 from penstock.model import Capacity, ClusterSize
-from penstock.runtime.jvm import find_java, spark_jars
+from penstock.runtime.jvm import find_java, penstock_jar, spark_jars
 from penstock.units import MIB
 
 _LOCAL_MAIN = "io.penstock.workloads.terasort.LocalSort"
@@ -55,13 +55,14 @@ def measure_local_sort(session: Session, prefix: str) -> None:
 
 
 def _command(scratch: Path, size_bytes: int) -> list[str]:
+    jars = (workloads_jar(), penstock_jar("application", "Penstock's Spark applications are not built"))
     return [
         str(find_java().executable),
         f"-Xms{_heap(size_bytes)}",
         f"-Xmx{_heap(size_bytes)}",
         # Records are read once and retained, so there is no garbage, least of all for parallel collectors.
         "-XX:+UseSerialGC",
-        *("-cp", os.pathsep.join((str(workloads_jar()), str(spark_jars() / "*"))), _LOCAL_MAIN),
+        *("-cp", os.pathsep.join(map(str, (*jars, spark_jars() / "*"))), _LOCAL_MAIN),
         *("--input", str(scratch / "input")),
         *("--output", str(scratch / "sorted")),
         *("--report", str(scratch / "report.jsonl")),

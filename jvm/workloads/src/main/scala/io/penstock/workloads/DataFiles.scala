@@ -16,6 +16,8 @@ import org.apache.hadoop.fs.{FileStatus, Path}
 import org.apache.spark.sql.Column
 import org.apache.spark.sql.functions.{sum, xxhash64}
 
+import io.penstock.application.UsageError
+
 /**
  * The files that hold data, below a directory: not markers, manifests and check sums, as Spark's own readers see it.
  */

@@ -1,18 +1,13 @@
 package io.penstock.workloads
 
-import java.io.OutputStream
-import java.nio.charset.StandardCharsets.UTF_8
-import java.util.{Base64, Locale}
+import java.util.Locale
 
 import scala.collection.immutable.ListMap
 import scala.util.Using
 
-import com.fasterxml.jackson.databind.ObjectMapper
-import com.fasterxml.jackson.module.scala.DefaultScalaModule
 import org.apache.hadoop.conf.Configuration
-import org.apache.hadoop.fs.Path
-import org.apache.spark.sql.Row
-import org.apache.spark.sql.types.StructType
+
+import io.penstock.application.JsonLines
 
 /** The samples of one application: what it timed and what it checked, a JSON object a line, for the lab to record. */
 class Report(lines: JsonLines) extends AutoCloseable {
@@ -89,57 +84,4 @@ object Report {
   /** Replaces what is at `uri`. The file is whole once `use` is done; a failure leaves what was written before it. */
   def to[T](uri: String, configuration: Configuration)(use: Report => T): T =
     Using.resource(new Report(JsonLines.create(uri, configuration)))(use)
-}
-
-/**
- * One file of JSON objects, one a line, in any Hadoop file system. An object store shows the file only once it is
- * closed, whole; a file system with real files shows each line as it is written.
- */
-class JsonLines(out: OutputStream) extends AutoCloseable {
-
-  /** Map entries appear in the order of the map: use a `ListMap` where people will read it. */
-  def write(line: Map[String, Any]): Unit = {
-    out.write((JsonLines.mapper.writeValueAsString(line) + "\n").getBytes(UTF_8))
-    out.flush()
-  }
-
-  override def close(): Unit = out.close()
-}
-
-object JsonLines {
-  private val mapper = new ObjectMapper().registerModule(DefaultScalaModule)
-
-  /** Replaces what is at `uri`. */
-  def create(uri: String, configuration: Configuration): JsonLines = {
-    val path = new Path(uri)
-    new JsonLines(path.getFileSystem(configuration).create(path, true))
-  }
-}
-
-/**
- * Spark's values as JSON has them: numbers stay numbers where JSON's readers keep them exact, everything without a JSON
- * form (decimals, dates, bytes, not-a-number) becomes a string. The column's type beside it says how to read it.
- */
-object JsonValues {
-
-  def row(row: Row): Seq[Any] = row.toSeq.map(value)
-
-  def columns(schema: StructType): Seq[Map[String, String]] =
-    schema.fields.toSeq.map(field => ListMap("name" -> field.name, "type" -> field.dataType.simpleString))
-
-  def value(any: Any): Any = any match {
-    case null => null
-    case truth: Boolean => truth
-    case number @ (_: Byte | _: Short | _: Int | _: Long) => number
-    case number: Double => if (number.isNaN || number.isInfinite) number.toString else number
-    case number: Float => if (number.isNaN || number.isInfinite) number.toString else number
-    case decimal: java.math.BigDecimal => decimal.toPlainString
-    case text: String => text
-    case bytes: Array[Byte] => Base64.getEncoder.encodeToString(bytes)
-    case struct: Row => struct.schema.fieldNames.zip(struct.toSeq.map(value)).to(ListMap)
-    case map: scala.collection.Map[_, _] =>
-      map.toSeq.map { case (key, of) => String.valueOf(value(key)) -> value(of) }.to(ListMap)
-    case elements: scala.collection.Seq[_] => elements.map(value)
-    case other => other.toString
-  }
 }

@@ -8,6 +8,8 @@ import com.fasterxml.jackson.databind.{JsonNode, ObjectMapper}
 import org.apache.hadoop.conf.Configuration
 import org.scalatest.funsuite.AnyFunSuite
 
+import io.penstock.application.UsageError
+
 class ReportSuite extends AnyFunSuite {
 
   private val directory = Files.createTempDirectory("penstock-report")

@@ -10,7 +10,7 @@ import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.{FSDataOutputStream, Path}
 import org.apache.spark.{BarrierTaskContext, SparkContext, SparkEnv, TaskContext}
 
-import io.penstock.workloads.UsageError
+import io.penstock.application.UsageError
 
 /**
  * One of several clients at work at the same time.

@@ -4,8 +4,9 @@ import org.apache.spark.SparkContext
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.util.SerializableConfiguration
 
+import io.penstock.application.{Application, Arguments, UsageError}
+import io.penstock.workloads.Report
 import io.penstock.workloads.clients.{Clients, ClientsFailed, Content, Place, RateOverTime}
-import io.penstock.workloads.{Application, Arguments, Report, UsageError}
 
 /**
  * The throughput of a file system against the number of clients, each with one stream of its own.

@@ -3,8 +3,9 @@ package io.penstock.workloads.enrichment
 import org.apache.spark.sql.functions._
 import org.apache.spark.sql.{Column, DataFrame, Dataset, SparkSession}
 
+import io.penstock.application.{Application, Arguments, UsageError}
 import io.penstock.workloads.tpcds.FactTable
-import io.penstock.workloads.{Application, Arguments, Checksum, DataFiles, OpenedFiles, Report, UsageError}
+import io.penstock.workloads.{Checksum, DataFiles, OpenedFiles, Report}
 
 /**
  * Joins web sales with the log of clicks and writes them by month; then reads back what was written and compares it

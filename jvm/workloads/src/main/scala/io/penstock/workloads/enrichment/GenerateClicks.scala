@@ -6,7 +6,8 @@ import org.apache.spark.sql.functions._
 import org.apache.spark.sql.types.{StringType, StructType}
 import org.apache.spark.sql.{DataFrame, Encoders, SaveMode, SparkSession}
 
-import io.penstock.workloads.{Application, Arguments, Checksum, DataFiles, Manifest, Report}
+import io.penstock.application.{Application, Arguments}
+import io.penstock.workloads.{Checksum, DataFiles, Manifest, Report}
 
 /**
  * Writes the log of a web shop whose orders are TPC-DS's web sales.

@@ -5,7 +5,8 @@ import java.nio.charset.StandardCharsets.UTF_8
 import org.apache.spark.sql.functions._
 import org.apache.spark.sql.{DataFrame, Dataset, SaveMode, SparkSession}
 
-import io.penstock.workloads.{Application, Arguments, Checksum, DataFiles, Differences, OpenedFiles, Report, UsageError}
+import io.penstock.application.{Application, Arguments, UsageError}
+import io.penstock.workloads.{Checksum, DataFiles, Differences, OpenedFiles, Report}
 
 /**
  * Lines of text to Parquet and ORC, bad lines kept aside; each is timed, then read back and compared with what was

@@ -5,7 +5,8 @@ import scala.collection.immutable.ListMap
 import org.apache.spark.sql.functions._
 import org.apache.spark.sql.{DataFrame, Dataset, SaveMode, SparkSession}
 
-import io.penstock.workloads.{Application, Arguments, Checksum, DataFiles, Manifest, Report}
+import io.penstock.application.{Application, Arguments}
+import io.penstock.workloads.{Checksum, DataFiles, Manifest, Report}
 
 /**
  * Writes lines of delimited text, some of them bad in known ways.

@@ -8,8 +8,9 @@ import org.apache.spark.SparkContext
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.util.SerializableConfiguration
 
+import io.penstock.application.{Application, Arguments}
+import io.penstock.workloads.Report
 import io.penstock.workloads.clients.{Client, Clients, ClientsFailed, Content, ContentStream, Place, RateOverTime}
-import io.penstock.workloads.{Application, Arguments, Report}
 
 /**
  * Writers that put objects for a set time; then every object is listed and every byte of it compared.

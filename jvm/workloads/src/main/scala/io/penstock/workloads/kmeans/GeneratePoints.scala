@@ -7,7 +7,8 @@ import scala.collection.mutable.ArrayBuffer
 
 import org.apache.spark.sql.{SaveMode, SparkSession}
 
-import io.penstock.workloads.{Application, Arguments, DataFiles, Manifest, Mixed, Report}
+import io.penstock.application.{Application, Arguments}
+import io.penstock.workloads.{DataFiles, Manifest, Mixed, Report}
 
 /**
  * Writes points around known centres as Parquet, one array of floats a row.

@@ -4,7 +4,8 @@ import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.storage.StorageLevel
 
-import io.penstock.workloads.{Application, Arguments, Report}
+import io.penstock.application.{Application, Arguments}
+import io.penstock.workloads.Report
 
 /**
  * Reads points, finds as many centres as were generated, and compares them with those. Exit code 0 also where the

@@ -10,8 +10,9 @@ import scala.util.Using
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.Path
 
+import io.penstock.application.{Application, Arguments}
+import io.penstock.workloads.Manifest
 import io.penstock.workloads.clients.{Content, ContentStream, Place}
-import io.penstock.workloads.{Application, Arguments, Manifest}
 
 /**
  * Writes the objects that `Reads` reads, in any file system of Hadoop, with a manifest at the end. No Spark: one thread

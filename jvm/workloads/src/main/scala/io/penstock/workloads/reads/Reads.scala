@@ -12,9 +12,10 @@ import com.sun.management.OperatingSystemMXBean
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.{FileSystem, LocalFileSystem, Path}
 
+import io.penstock.application.{Application, Arguments, UsageError}
 import io.penstock.fs.metrics.Counters
 import io.penstock.workloads.clients.{Content, ContentStream}
-import io.penstock.workloads.{Application, Arguments, Manifest, Report, UsageError}
+import io.penstock.workloads.{Manifest, Report}
 
 /**
  * Measures reads through Hadoop's FileSystem interface: time, processor time and requests of each pattern with each

@@ -8,7 +8,8 @@ import scala.util.Using
 import com.sun.management.OperatingSystemMXBean
 import org.apache.hadoop.conf.Configuration
 
-import io.penstock.workloads.{Application, Arguments, Manifest, Report, UsageError}
+import io.penstock.application.{Application, Arguments, UsageError}
+import io.penstock.workloads.{Manifest, Report}
 
 /**
  * The limit that TeraSort is held against: one thread of one process that reads the same records from local files,

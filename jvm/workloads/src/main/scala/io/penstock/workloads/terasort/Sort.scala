@@ -13,7 +13,8 @@ import org.apache.spark.sql.SparkSession
 import org.apache.spark.util.SerializableConfiguration
 import org.apache.spark.{Partitioner, SparkContext, TaskContext}
 
-import io.penstock.workloads.{Application, Arguments, DataFiles, Report, UsageError}
+import io.penstock.application.{Application, Arguments, UsageError}
+import io.penstock.workloads.{DataFiles, Report}
 
 /**
  * TeraSort: all records of the files below `--input` in ascending order of their keys, in the files of `--output`.

@@ -11,7 +11,8 @@ import org.apache.hadoop.fs.Path
 import org.apache.spark.SparkContext
 import org.apache.spark.sql.SparkSession
 
-import io.penstock.workloads.{Application, Arguments, Manifest, Report, UsageError}
+import io.penstock.application.{Application, Arguments, UsageError}
+import io.penstock.workloads.{Manifest, Report}
 
 /**
  * TeraGen: the first records of the sort benchmark, in files of the object size, with a manifest of their number and

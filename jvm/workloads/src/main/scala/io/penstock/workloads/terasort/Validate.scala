@@ -9,7 +9,8 @@ import org.apache.spark.SparkContext
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.util.{AccumulatorV2, SerializableConfiguration}
 
-import io.penstock.workloads.{Application, Arguments, Manifest, Report}
+import io.penstock.application.{Application, Arguments}
+import io.penstock.workloads.{Manifest, Report}
 
 /**
  * TeraValidate: whether what is at `--output` is in order, within its files and from each to the next, and is the very

@@ -6,7 +6,8 @@ import scala.util.Using
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.TableIdentifier
 
-import io.penstock.workloads.{Application, Arguments, DataFiles, JsonLines, UsageError}
+import io.penstock.application.{Application, Arguments, JsonLines, UsageError}
+import io.penstock.workloads.DataFiles
 
 /**
  * Builds the skipping index of each table of a database anew, then refreshes it with nothing changed, and writes a line

@@ -9,7 +9,8 @@ import scala.concurrent.{Await, ExecutionContext, Future}
 
 import org.apache.spark.sql.SparkSession
 
-import io.penstock.workloads.{Application, Arguments, Manifest, UsageError}
+import io.penstock.application.{Application, Arguments, UsageError}
+import io.penstock.workloads.Manifest
 
 /**
  * Generates TPC-DS, lays it out, registers the tables as external Parquet tables and collects their statistics. With

@@ -9,8 +9,9 @@ import scala.util.control.NonFatal
 import org.apache.spark.sql.types.StructType
 import org.apache.spark.sql.{Row, SparkSession}
 
+import io.penstock.application.{Application, Arguments, JsonLines, JsonValues, UsageError}
 import io.penstock.cluster.observe.ApplicationCounts
-import io.penstock.workloads.{Application, Arguments, JsonLines, JsonValues, TableRead, TableReads, UsageError}
+import io.penstock.workloads.{TableRead, TableReads}
 
 /**
  * One execution of one query; times are of the wall clock, in milliseconds.

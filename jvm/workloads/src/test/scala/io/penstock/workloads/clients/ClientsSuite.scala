@@ -6,7 +6,8 @@ import java.util.concurrent.{CyclicBarrier, TimeUnit}
 import org.apache.hadoop.conf.Configuration
 import org.scalatest.funsuite.AnyFunSuite
 
-import io.penstock.workloads.{LocalSpark, UsageError}
+import io.penstock.application.UsageError
+import io.penstock.workloads.LocalSpark
 
 class ClientsSuite extends AnyFunSuite with LocalSpark {
 

@@ -8,8 +8,9 @@ import com.fasterxml.jackson.databind.{JsonNode, ObjectMapper}
 import org.apache.hadoop.conf.Configuration
 import org.scalatest.funsuite.AnyFunSuite
 
+import io.penstock.application.UsageError
+import io.penstock.workloads.LocalSpark
 import io.penstock.workloads.clients.{Client, Content}
-import io.penstock.workloads.{LocalSpark, UsageError}
 
 class DfsioSuite extends AnyFunSuite with LocalSpark {
 

@@ -7,8 +7,9 @@ import scala.jdk.CollectionConverters._
 import org.apache.spark.sql.functions._
 import org.scalatest.funsuite.AnyFunSuite
 
+import io.penstock.application.UsageError
 import io.penstock.workloads.tpcds._
-import io.penstock.workloads.{LocalSpark, Report, UsageError}
+import io.penstock.workloads.{LocalSpark, Report}
 
 class EnrichmentSuite extends AnyFunSuite with LocalSpark {
 

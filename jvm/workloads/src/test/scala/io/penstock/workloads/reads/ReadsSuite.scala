@@ -9,7 +9,7 @@ import org.apache.hadoop.conf.Configuration
 import org.scalatest.BeforeAndAfterAll
 import org.scalatest.funsuite.AnyFunSuite
 
-import io.penstock.workloads.UsageError
+import io.penstock.application.UsageError
 
 class ReadsSuite extends AnyFunSuite with BeforeAndAfterAll {
 

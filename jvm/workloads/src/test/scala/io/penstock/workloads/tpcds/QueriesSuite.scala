@@ -3,7 +3,7 @@ package io.penstock.workloads.tpcds
 import org.apache.spark.sql.catalyst.parser.CatalystSqlParser
 import org.scalatest.funsuite.AnyFunSuite
 
-import io.penstock.workloads.UsageError
+import io.penstock.application.UsageError
 
 class QueriesSuite extends AnyFunSuite {
 

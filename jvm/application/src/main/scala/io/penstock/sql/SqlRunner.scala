@@ -9,7 +9,7 @@ import scala.util.control.NonFatal
 import org.apache.hadoop.fs.Path
 import org.apache.spark.sql.SparkSession
 
-import io.penstock.workloads.{Application, Arguments, JsonLines, JsonValues, UsageError}
+import io.penstock.application.{Application, Arguments, JsonLines, JsonValues, UsageError}
 
 /**
  * Runs the statements of a file and writes what each answered to one file of JSON lines.

@@ -1,10 +1,24 @@
 package io.penstock.sql
 
+import org.apache.spark.sql.SparkSession
+import org.scalatest.BeforeAndAfterAll
 import org.scalatest.funsuite.AnyFunSuite
 
-import io.penstock.workloads.LocalSpark
+class StatementRunSuite extends AnyFunSuite with BeforeAndAfterAll {
 
-class StatementRunSuite extends AnyFunSuite with LocalSpark {
+  private lazy val spark = SparkSession
+    .builder()
+    .master("local[1]")
+    .config("spark.ui.enabled", "false")
+    .config("spark.sql.catalogImplementation", "in-memory")
+    .config("spark.driver.bindAddress", "127.0.0.1")
+    .config("spark.driver.host", "127.0.0.1")
+    .getOrCreate()
+
+  override def afterAll(): Unit = {
+    spark.stop()
+    super.afterAll()
+  }
 
   private def run(sql: String, limit: Option[Int] = None) = new StatementRun(spark, limit).execute(sql)
 

@@ -2,10 +2,12 @@ package io.penstock.sql
 
 import org.scalacheck.Gen
 import org.scalatest.funsuite.AnyFunSuite
+import org.scalatestplus.scalacheck.ScalaCheckPropertyChecks
 
-import io.penstock.workloads.testing.Properties
+class StatementSplitterSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
 
-class StatementSplitterSuite extends AnyFunSuite with Properties {
+  implicit override val generatorDrivenConfig: PropertyCheckConfiguration =
+    PropertyCheckConfiguration(minSuccessful = 300)
 
   private val code = Gen.oneOf("SELECT", "1", "a", "-", "/", "*", "(", ")", "é")
   private val quoted = Gen.oneOf("';'", "'it''s;'", "'\\';'", "\";\"", "`;`", "'--'", "\"/*\"", "'a\nb'")

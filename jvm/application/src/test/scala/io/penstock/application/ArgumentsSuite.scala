@@ -1,4 +1,4 @@
-package io.penstock.workloads
+package io.penstock.application
 
 import org.scalatest.funsuite.AnyFunSuite
 
