@@ -170,7 +170,7 @@ private object S3ASource {
 /**
  * The bytes of one range, front to back. A response that breaks off in the middle is asked for again from there, as
  * often as the source's retries allow without a page's progress; it is never a mixture of two versions. A small object
- * that comes whole is compared with its entity tag, by `tags`.
+ * that comes whole is compared with its entity tag, by `tags`: piece by piece, while the store sends the next.
  *
  * @param stopped
  *   asked between two reads: whether nobody wants the bytes any more
@@ -194,6 +194,9 @@ final private[read] class ResumingDownload(
   private var response: RangeResponse = _
   private var end = until
   private var whole = Long.MaxValue
+
+  /** Of the object's bytes so far; none where there is nothing to compare them with. */
+  private var check = Option.empty[EtagCheck]
 
   /** Sends the request, unless it is on its way already, and waits for the head of its response. */
   def open(): Version = {
@@ -224,9 +227,16 @@ final private[read] class ResumingDownload(
     val start = position
     val began = System.nanoTime
     val filled = fill(start, into, offset, length)
-    cache.fetched(filled.toLong, System.nanoTime - began)
-    if (start == 0 && filled == whole && !tags.agrees(etag, into, offset, filled)) askAgain(into, offset, filled)
+    cache.fetched(filled.toLong, System.nanoTime - began - check.fold(0L)(_.took))
+    if (!agrees) askAgain(into, offset, filled)
     filled
+  }
+
+  /** Whether nothing speaks against the bytes that have come. */
+  private def agrees: Boolean = {
+    val agreed = check.forall(_.agrees)
+    check = None
+    agreed
   }
 
   /** Until the tag agrees, or the same bytes come twice. */
@@ -241,7 +251,7 @@ final private[read] class ResumingDownload(
       fill(0, into, offset, length)
       val same = util.Arrays.equals(before, 0, length, into, offset, offset + length)
       if (same) tags.misleading()
-      settled = same || tags.agrees(etag, into, offset, length)
+      settled = agrees || same
       left -= 1
       if (!settled && left == 0)
         throw new IOException(
@@ -255,12 +265,14 @@ final private[read] class ResumingDownload(
     source.retrying("read") {
       attempt()
       val wanted = math.min(length.toLong, end - start).toInt
+      if (position == 0) check = if (wanted == whole) tags.check(etag) else None
       try
         while (position - start < wanted) {
           if (stopped()) throw new InterruptedIOException("the stream was closed or unbuffered meanwhile")
           val done = (position - start).toInt
           val n = response.read(into, offset + done, wanted - done)
           if (n < 0) throw new EOFException(s"the response ended at $position, before its range did at $end")
+          check.foreach(_.add(into, offset + done, n))
           position += n
         }
       catch {
@@ -303,15 +315,14 @@ final private[read] class EtagVerifier(misleadings: Int = 3) {
 
   private val misled = new AtomicInteger
 
-  /** Whether nothing speaks against these being the bytes of the whole object. */
-  def agrees(etag: Option[String], data: Array[Byte], offset: Int, length: Int): Boolean =
-    misled.get >= misleadings || (etag match {
-      case Some(Plain(expected)) => hex(digest(data, offset, length)) == expected
-      case Some(OnePart(expected)) =>
-        val part = digest(data, offset, length)
-        hex(digest(part, 0, part.length)) == expected
-      case _ => true
-    })
+  /** For the bytes of one object; none if its tag says nothing of them, or nobody looks at tags. */
+  def check(etag: Option[String]): Option[EtagCheck] =
+    if (misled.get >= misleadings) None
+    else
+      etag.collect {
+        case Plain(expected) => new EtagCheck(expected, inOnePart = false)
+        case OnePart(expected) => new EtagCheck(expected, inOnePart = true)
+      }
 
   /** The same bytes came twice: it is the tag that says something else. */
   def misleading(): Unit = {
@@ -325,17 +336,31 @@ private[read] object EtagVerifier {
   /** Of all file systems of this process: it is about how their stores make tags. */
   val Shared = new EtagVerifier
 
-  /** Agrees to everything, at no cost: for bytes that the transport has vouched for. */
+  /** Checks nothing, at no cost: for bytes that the transport has vouched for. */
   val Unneeded = new EtagVerifier(misleadings = 0)
 
   private val Plain = "([0-9a-f]{32})".r
   private val OnePart = "([0-9a-f]{32})-1".r
+}
 
-  private def digest(data: Array[Byte], offset: Int, length: Int): Array[Byte] = {
-    val md5 = MessageDigest.getInstance("MD5")
+/** Compares an object's bytes, in the order in which they come, with what its entity tag says. Not thread-safe. */
+final private[read] class EtagCheck(expected: String, inOnePart: Boolean) {
+
+  private val md5 = MessageDigest.getInstance("MD5")
+  private var nanos = 0L
+
+  def add(data: Array[Byte], offset: Int, length: Int): Unit = {
+    val began = System.nanoTime
     md5.update(data, offset, length)
-    md5.digest()
+    nanos += System.nanoTime - began
   }
 
-  private def hex(bytes: Array[Byte]): String = Hex.encodeHexString(bytes)
+  /** Whether what was added is the object; to be asked once. */
+  def agrees: Boolean = {
+    val sum = md5.digest()
+    Hex.encodeHexString(if (inOnePart) md5.digest(sum) else sum) == expected
+  }
+
+  /** Nanoseconds that adding has taken. */
+  def took: Long = nanos
 }

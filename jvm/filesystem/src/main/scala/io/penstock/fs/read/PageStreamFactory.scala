@@ -85,7 +85,9 @@ class PageStreamFactory extends AbstractObjectInputStreamFactory("PageStreamFact
     val source = new S3ASource(parameters)
     val etag = EntityTag.strong(attributes.getETag)
     val scanned = ScannedFile.isAwaited(ScannedFile(listed.getPath, listed.getLen, listed.getModificationTime))
-    val resolver = new VersionResolver(status, known, strict, etag, source, maxStaleness, mayBeKept = scanned)
+    // Who knows a length alone, as Spark where it infers a schema, may well ask for what others have read.
+    val mayBeKept = scanned || modified == 0
+    val resolver = new VersionResolver(status, known, strict, etag, source, maxStaleness, mayBeKept)
     val background = (work: Runnable) => {
       parameters.getCallbacks.submit[Unit](() => work.run())
       ()

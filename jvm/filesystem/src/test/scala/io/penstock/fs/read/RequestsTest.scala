@@ -6,7 +6,7 @@ import java.util.concurrent.{CountDownLatch, Executors, TimeUnit}
 import scala.jdk.CollectionConverters._
 
 import org.apache.hadoop.fs.s3a.RemoteFileChangedException
-import org.apache.hadoop.fs.{FSDataInputStream, FileRange, FileSystem, Path}
+import org.apache.hadoop.fs.{FSDataInputStream, FileRange, FileStatus, FileSystem, Path}
 
 import io.penstock.faults.Fault
 import io.penstock.fs.PenstockFileSystem
@@ -34,6 +34,22 @@ class RequestsTest extends ReadsSuite {
     assert(readAll(opened(fs, status)) sameElements data)
     val pages = pagesFetched
     assert(pages.sortBy(_.start) == Vector(0 to 0, 1 to 2, 3 to 6, 7 to 14, 15 to 20))
+  }
+
+  test("who knows a length alone, as Spark where it infers a schema, asks for the version of pages that are here") {
+    val fs = fileSystem()
+    val (path, data) = put(5 * PageSize)
+    readAll(fs.open(path))
+    def footer(length: Int): Array[Byte] = {
+      val in = opened(fs, new FileStatus(data.length.toLong, false, 0, 0, 0, path))
+      val bytes = new Array[Byte](length)
+      in.readFully(data.length.toLong - length, bytes)
+      in.close()
+      bytes
+    }
+    gateway.clear()
+    assert(footer(1000) sameElements data.takeRight(1000))
+    assert(confirmations == 1 && pagesFetched.isEmpty)
   }
 
   test("a reader that is announced as sequential begins with the largest request") {
