@@ -62,7 +62,7 @@ _EXECUTOR_MAIN = b"org.apache.spark.executor.CoarseGrainedExecutorBackend"
 _INTERCEPTORS = "spark.hadoop.fs.s3a.audit.execution.interceptors"
 _EMPTY_BODIES = "io.penstock.fs.store.EmptyBodies"
 _SHARED_JARS = ("penstock-application.jar", "penstock-filesystem.jar")
-"""What plain Spark has of Penstock: the workloads' options and records, and what lets S3A write to Ceph 16."""
+"""The jars of Penstock that plain Spark gets: options and records of the workloads; what lets S3A write to Ceph 16."""
 
 
 @dataclass(frozen=True)
