@@ -183,8 +183,9 @@ final private[read] class PositionedPageReader(
     try {
       val wanted = math.max(into.remaining.toLong, readAhead.readsOver(reader.plan.shortestSeek))
       through =
-        // A page that comes whole can be compared with the object's tag before any of it is given out.
-        if (layout.pages == 1) reader.readThrough(0, layout.length, Held)
+        // An object that comes whole can be compared with its tag before any of it is given out.
+        if (layout.pages == 1)
+          reader.readThrough(0, layout.length, if (into.remaining == layout.length) Straight else Held)
         else
           reader.readThrough(position, if (isSmall) layout.length else layout.length.min(position + wanted), Straight)
       passOn(index, into)

@@ -193,6 +193,22 @@ class DamagedOnTheWayTest extends ReadsSuite {
     assert(ranges.size == 3)
   }
 
+  for (piece <- Seq(1000, PageSize))
+    test(s"$piece bytes at a time, a small object that is not kept is asked for again before any of it is given out") {
+      val (path, data) = put(PageSize - 1000)
+      val fs = fileSystem(CacheSettings.Admission -> "again")
+      val status = fs.getFileStatus(path)
+      gateway.clear()
+      gateway.inject(Fault.Flip(data.length / 2))(_.method == "GET")
+      val in = opened(fs, status)
+      val read = new Array[Byte](data.length)
+      for (at <- data.indices by piece) in.readFully(at.toLong, read, at, math.min(piece, data.length - at))
+      in.close()
+      assert(read sameElements data)
+      assert(pageFiles.isEmpty || piece < data.length)
+      assert(ranges.take(2) == Vector.fill(2)((0L, data.length - 1L)))
+    }
+
   test("a store that tags otherwise is asked twice for some objects, and no more") {
     val tags = new EtagVerifier(misleadings = 2)
     val tag = Some("0123456789abcdef0123456789abcdef")
