@@ -21,6 +21,7 @@ from typing import Annotated, Any, ClassVar
 
 from penstock import units
 from penstock.errors import ClusterError, InvalidInput, MissingRequirement, NotFound
+from penstock.lab import launchers
 from penstock.lab.environment import Environment
 from penstock.lab.experiment import interleaved
 from penstock.lab.launchers import (
@@ -38,8 +39,6 @@ from penstock.lab.workloads.base import Suite
 from penstock.lab.workloads.options import Option, numbers, size
 from penstock.model import ClusterSize
 from penstock.processes import load_average
-from penstock.profiles.layers import resolve
-from penstock.profiles.workloads import profile_layers
 from penstock.runtime.jvm import penstock_jars
 from penstock.units import MIB
 
@@ -196,10 +195,10 @@ def measure_startup(
 ) -> list[Run]:
     """Measure one run per arm, all of one experiment. The first start of each arm is warm-up: it fills OS caches.
 
-    A failed start is recorded as failed and excluded from the times.
+    The profile is Penstock's; plain Spark has its own defaults, and S3A's. A failed start is recorded as failed and
+    excluded from the times.
     """
     experiment = new_run_id(WORKLOAD, "experiment")
-    settings = resolve(profile_layers(profile), size).values()
     recorders = {
         arm: Recorder.begin(
             bench.home,
@@ -207,8 +206,8 @@ def measure_startup(
                 WORKLOAD,
                 arm,
                 size=size,
-                profile=profile,
-                settings=settings,
+                profile=profile if arm == PENSTOCK else None,
+                launcher=launchers.PENSTOCK if arm == PENSTOCK else launchers.PLAIN,
                 experiment=experiment,
                 options={"repetitions": repetitions, "statement": _STATEMENT},
             ),
@@ -216,6 +215,8 @@ def measure_startup(
         for arm in ARMS
     }
     jar = _jar_of(_STARTUP_MAIN)
+    # A worker of a local cluster has to have room for the overhead that Spark adds.
+    plain_size = launchers.promised_size(bench.engine, size, launchers.PLAIN, profile, {})
     listener.step(f"Start {repetitions} times in each of {len(ARMS)} arms, in turns")
     with PlainSpark.prepared(bench.home, bench.lake) as plain, tempfile.TemporaryDirectory() as scratch:
         statements = Path(scratch) / "statement.sql"
@@ -224,19 +225,19 @@ def measure_startup(
         def submit_plain(master: str, output: Path) -> tuple[int, int]:
             ended = plain.submit(
                 master=master,
-                size=size,
+                size=plain_size,
                 jar=jar,
                 main_class=_STARTUP_MAIN,
                 arguments=_arguments(statements, output),
-                settings=settings,
+                settings={},
                 on_progress=lambda _: None,
             )
             return ended.submitted_ms, _first_task_ms(ended)
 
         ways: dict[str, Callable[[Path], tuple[int, int]]] = {
             PENSTOCK: lambda output: _through_penstock(bench, size, profile, jar, _arguments(statements, output)),
-            ONE_PROCESS: lambda output: submit_plain(single_process_master(size), output),
-            SEPARATE: lambda output: submit_plain(local_cluster_master(size), output),
+            ONE_PROCESS: lambda output: submit_plain(single_process_master(plain_size), output),
+            SEPARATE: lambda output: submit_plain(local_cluster_master(plain_size), output),
         }
         total = (repetitions + 1) * len(ARMS)
         for number, (repetition, arm) in enumerate(interleaved(ARMS, repetitions + 1)):
