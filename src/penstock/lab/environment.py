@@ -119,6 +119,14 @@ def workloads_jar() -> Path:
     return penstock_jar("workloads", "The lab's Spark applications are not built")
 
 
+def application_jar() -> Path:
+    """Return the jar with the SQL runner, and with what the lab's applications share with it.
+
+    Raises `MissingRequirement` where it is not built.
+    """
+    return penstock_jar("application", "Penstock's Spark applications are not built")
+
+
 def require_finished(engine: Engine, application: Application, what: str) -> None:
     """Raise `ClusterError`, with the end of the driver's error output, unless the application finished."""
     if application.state is State.FINISHED:

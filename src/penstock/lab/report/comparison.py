@@ -108,9 +108,8 @@ def _gains(baseline: str, candidate: str, parts: Iterable[Ratio]) -> Section:
 
 
 def _counted(change: str, parts: Sequence[Ratio]) -> tuple[str, str, str]:
-    shown = ", ".join(f"{part.name} {(1 - part.ratio) * 100:+.0f} %" for part in parts[:_NAMED])
-    more = len(parts) - _NAMED
-    return change, str(len(parts)), f"{shown} and {more} more" if more > 0 else shown
+    gains = [f"{part.name} {(1 - part.ratio) * 100:+.0f} %" for part in parts]
+    return change, str(len(parts)), units.some(gains, _NAMED)
 
 
 def _side_by_side(

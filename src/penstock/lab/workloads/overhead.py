@@ -11,7 +11,6 @@ import subprocess
 import sys
 import tempfile
 import time
-import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -20,17 +19,10 @@ from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
 from penstock import units
-from penstock.errors import ClusterError, InvalidInput, MissingRequirement, NotFound
+from penstock.errors import ClusterError, InvalidInput, NotFound
 from penstock.lab import launchers
-from penstock.lab.environment import Environment
+from penstock.lab.environment import Environment, application_jar
 from penstock.lab.experiment import interleaved
-from penstock.lab.launchers import (
-    PlainLauncher,
-    PlainSpark,
-    SubmissionResult,
-    local_cluster_master,
-    single_process_master,
-)
 from penstock.lab.progress import ProgressListener
 from penstock.lab.records import Recorder, Run, new_run_id
 from penstock.lab.session import Session
@@ -39,7 +31,6 @@ from penstock.lab.workloads.base import Suite
 from penstock.lab.workloads.options import Option, numbers, size
 from penstock.model import ClusterSize
 from penstock.processes import load_average
-from penstock.runtime.jvm import penstock_jars
 from penstock.units import MIB
 
 _READS_MAIN = "io.penstock.workloads.reads"
@@ -123,7 +114,7 @@ class Reads(Suite):
         session.record("dataset", manifest=found)
 
     def repetition(self, session: Session) -> None:
-        if isinstance(session.launcher, PlainLauncher):
+        if isinstance(session.launcher, launchers.PlainLauncher):
             raise InvalidInput(
                 "Plain Spark cannot measure reads",
                 why="the workload runs without Spark; only the client of the store differs",
@@ -214,11 +205,11 @@ def measure_startup(
         )
         for arm in ARMS
     }
-    jar = _jar_of(_STARTUP_MAIN)
+    jar = application_jar()
     # A worker of a local cluster has to have room for the overhead that Spark adds.
     plain_size = launchers.promised_size(bench.engine, size, launchers.PLAIN, profile, {})
     listener.step(f"Start {repetitions} times in each of {len(ARMS)} arms, in turns")
-    with PlainSpark.prepared(bench.home, bench.lake) as plain, tempfile.TemporaryDirectory() as scratch:
+    with launchers.PlainSpark.prepared(bench.home, bench.lake) as plain, tempfile.TemporaryDirectory() as scratch:
         statements = Path(scratch) / "statement.sql"
         statements.write_text(_STATEMENT, encoding="utf-8")
 
@@ -236,8 +227,8 @@ def measure_startup(
 
         ways: dict[str, Callable[[Path], tuple[int, int]]] = {
             PENSTOCK: lambda output: _through_penstock(bench, size, profile, jar, _arguments(statements, output)),
-            ONE_PROCESS: lambda output: submit_plain(single_process_master(plain_size), output),
-            SEPARATE: lambda output: submit_plain(local_cluster_master(plain_size), output),
+            ONE_PROCESS: lambda output: submit_plain(launchers.single_process_master(plain_size), output),
+            SEPARATE: lambda output: submit_plain(launchers.local_cluster_master(plain_size), output),
         }
         total = (repetitions + 1) * len(ARMS)
         for number, (repetition, arm) in enumerate(interleaved(ARMS, repetitions + 1)):
@@ -284,16 +275,7 @@ def _arguments(statements: Path, output: Path) -> tuple[str, ...]:
     return ("--statements-file", str(statements), "--output", output.as_uri())
 
 
-def _first_task_ms(ended: SubmissionResult) -> int:
+def _first_task_ms(ended: launchers.SubmissionResult) -> int:
     if ended.exit_code != 0 or ended.first_task_ms is None:
         raise ClusterError(f"spark-submit ended with exit code {ended.exit_code}", why=ended.output)
     return ended.first_task_ms
-
-
-def _jar_of(main_class: str) -> Path:
-    entry = main_class.replace(".", "/") + ".class"
-    for jar in sorted(penstock_jars().glob("penstock-*.jar")):
-        with zipfile.ZipFile(jar) as archive:
-            if entry in archive.namelist():
-                return jar
-    raise MissingRequirement(f"No jar of Penstock contains {main_class}", fix="make setup")

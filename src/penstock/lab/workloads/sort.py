@@ -14,13 +14,13 @@ from typing import Annotated, Any, ClassVar
 from penstock import units
 from penstock.errors import ClusterError, InvalidInput
 from penstock.lab import conditions
-from penstock.lab.environment import machine, workloads_jar
+from penstock.lab.environment import application_jar, machine, workloads_jar
 from penstock.lab.launchers import JobResult, elapsed_ms
 from penstock.lab.session import Session
 from penstock.lab.workloads.base import GeneratedData, Suite
 from penstock.lab.workloads.options import ObjectSize, Option, Reload, size
 from penstock.model import Capacity, ClusterSize
-from penstock.runtime.jvm import find_java, penstock_jar, spark_jars
+from penstock.runtime.jvm import find_java, spark_jars
 from penstock.units import MIB
 
 _LOCAL_MAIN = "io.penstock.workloads.terasort.LocalSort"
@@ -55,7 +55,7 @@ def measure_local_sort(session: Session, prefix: str) -> None:
 
 
 def _command(scratch: Path, size_bytes: int) -> list[str]:
-    jars = (workloads_jar(), penstock_jar("application", "Penstock's Spark applications are not built"))
+    jars = (workloads_jar(), application_jar())
     return [
         str(find_java().executable),
         f"-Xms{_heap(size_bytes)}",

@@ -99,10 +99,7 @@ final private[fs] class WriteThroughOperations(s3a: WriteOperationHelper, owner:
       // Ceph 16 gives the object a tag, but names none in its answer.
       val isTagged = Option(response.eTag).exists(_.nonEmpty)
       val version = if (isTagged) EntityTag.strong(response.eTag).flatMap(done.completed) else done.predicted
-      version.filter(_.length == length) match {
-        case Some(version) => pages.move(done, version)
-        case None => pages.drop(done)
-      }
+      settle(done, version, length)
     }
     response
   }
@@ -119,12 +116,16 @@ final private[fs] class WriteThroughOperations(s3a: WriteOperationHelper, owner:
 
   /** A committer's file is closed before its upload is completed, and that is done in another process. */
   override def writeSuccessful(length: Long): Unit = {
-    for (done <- takeAll()) done.predicted.filter(_.length == length) match {
+    for (done <- takeAll()) settle(done, done.predicted, length)
+    super.writeSuccessful(length)
+  }
+
+  /** The parts are this version, if there is one and it has the length that was written. */
+  private def settle(done: PartialObject, version: Option[ObjectVersion], length: Long): Unit =
+    version.filter(_.length == length) match {
       case Some(version) => pages.move(done, version)
       case None => pages.drop(done)
     }
-    super.writeSuccessful(length)
-  }
 
   private def takeAll(): Vector[PartialObject] = uploads.keysIterator.toVector.flatMap(uploads.remove)
 }
