@@ -29,7 +29,7 @@ test: setup browser $(if $(ARGS),,build/test-classes.stamp) ## Everything that n
 	$(MAKE) --no-print-directory --keep-going --jobs 2 $(if $(ARGS),,suites-beside) pytest-beside
 
 suites-beside:
-	$(MAVEN) test -pl '!bundle'
+	$(MAVEN) test -pl '!bundle,!workloads'
 
 pytest-beside:
 	$(PYTEST) $(PARALLEL) tests/unit tests/integration tests/system tests/browser
@@ -60,7 +60,8 @@ test-chaos: setup ## Applications under faults, and the long run of fuzzers and 
 	$(PYTEST) tests/chaos
 	$(MAVEN) verify -pl filesystem,skipping -Pfuzz
 
-test-lab: setup ## The lab's workloads on real clusters
+test-lab: setup ## The lab's workloads: their own suites, and on real clusters
+	$(if $(ARGS),,$(MAVEN) test -pl workloads -am -DwildcardSuites=io.penstock.workloads)
 	$(PYTEST) $(PARALLEL) tests/lab
 
 test-spark: setup ## Spark's own test suites over Penstock, a short list; ARGS=-Dpenstock.suites=all runs the long one

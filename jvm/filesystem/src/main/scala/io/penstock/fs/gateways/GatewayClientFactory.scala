@@ -1,7 +1,7 @@
 package io.penstock.fs.gateways
 
 import java.io.{FilterInputStream, IOException, InputStream, InterruptedIOException}
-import java.net.{SocketException, SocketTimeoutException, UnknownHostException}
+import java.net.{SocketException, SocketTimeoutException, URI, UnknownHostException}
 import java.util.Optional
 import java.util.concurrent.CancellationException
 import java.util.concurrent.TimeUnit.SECONDS
@@ -26,6 +26,7 @@ import software.amazon.awssdk.core.retry.RetryPolicyContext
 import software.amazon.awssdk.core.retry.conditions.RetryCondition
 import software.amazon.awssdk.core.signer.Signer
 import software.amazon.awssdk.http.{Abortable, SdkHttpFullRequest, SdkHttpMethod, SdkHttpResponse}
+import software.amazon.awssdk.services.s3.S3Client
 
 import io.penstock.fs.credentials.RefreshingCredentialsProvider
 import io.penstock.fs.metrics.Counters
@@ -42,7 +43,23 @@ import io.penstock.fs.metrics.Counters
 @nowarn("cat=deprecation") // As long as S3A itself configures a RetryPolicy and signers of this kind.
 class GatewayClientFactory extends DefaultS3ClientFactory {
 
+  /** Of the client built last. */
+  private var options: ClientOverrideConfiguration.Builder = _
+
+  override def createS3Client(uri: URI, parameters: S3ClientCreationParameters): S3Client = synchronized {
+    val client = super.createS3Client(uri, parameters)
+    FastGetClient.over(client, options, parameters.getCredentialSet, parameters.isPathStyleAccess, getConf)
+  }
+
   override protected def createClientOverrideConfiguration(
+      parameters: S3ClientCreationParameters,
+      conf: Configuration
+  ): ClientOverrideConfiguration.Builder = synchronized {
+    options = withGateways(parameters, conf)
+    options
+  }
+
+  private def withGateways(
       parameters: S3ClientCreationParameters,
       conf: Configuration
   ): ClientOverrideConfiguration.Builder = {
@@ -53,8 +70,9 @@ class GatewayClientFactory extends DefaultS3ClientFactory {
     val scattered = parameters.isPathStyleAccess && endpoints.exists(_.scheme == "http")
     if (endpoints.isEmpty) return builder
     gateways(endpoints, scattered).fold(builder) { gateways =>
-      // The one of the setting fs.s3a.signing-algorithm, or the client's default of this SDK.
-      val signer = Option(builder.advancedOptions.get(SdkAdvancedClientOption.SIGNER)).getOrElse(AwsS3V4Signer.create())
+      // The one of the setting fs.s3a.signing-algorithm, where there is one.
+      val signer =
+        Option(builder.advancedOptions.get(SdkAdvancedClientOption.SIGNER)).getOrElse(GatewaySigner.standard())
       val retries = builder.retryPolicy
       builder
         .putAdvancedOption(SdkAdvancedClientOption.SIGNER, new GatewaySigner(gateways, endpoints.head, signer))
@@ -106,7 +124,12 @@ final private[gateways] class GatewaySigner(gateways: Gateways, home: Endpoint, 
   }
 }
 
-private object GatewaySigner {
+private[gateways] object GatewaySigner {
+
+  /** The default of S3A's clients with this SDK. */
+  @nowarn("cat=deprecation") // As long as S3A's own custom signers are of this kind.
+  def standard(): Signer = AwsS3V4Signer.create()
+
   private val BodyLess = Set(SdkHttpMethod.GET, SdkHttpMethod.HEAD, SdkHttpMethod.DELETE)
 }
 
