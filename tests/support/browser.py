@@ -105,12 +105,12 @@ class Browser:
             opened.call(f"{domain}.enable")
         # A page behind another one is hidden, and a hidden page gets no animation frames.
         opened.call("Emulation.setFocusEmulationEnabled", enabled=True)
-        opened.resize(width, height)
-        scheme = [{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}]
-        opened.call("Emulation.setEmulatedMedia", features=scheme)
-        opened.call("Page.navigate", url=page.as_uri() if isinstance(page, Path) else page)
-        self.wait_for(session, "Page.loadEventFired")
+        opened.show(page, dark=dark, width=width, height=height)
         return opened
+
+    def forget(self, session: str) -> None:
+        """Drop a page's events."""
+        self.events = [event for event in self.events if event.get("sessionId") != session]
 
     def _next(self) -> dict[str, Any]:
         deadline = time.monotonic() + _PATIENCE_SECONDS
@@ -131,6 +131,15 @@ class Page:
     def call(self, method: str, **parameters: Any) -> dict[str, Any]:
         return self._browser.call(method, self._session, **parameters)
 
+    def show(self, page: Path | str, *, dark: bool = False, width: int = 1200, height: int = 900) -> None:
+        """Load a file or an address, as `Browser.open` does, in place of what this page showed."""
+        self.resize(width, height)
+        scheme = [{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}]
+        self.call("Emulation.setEmulatedMedia", media="", features=scheme)
+        self._browser.forget(self._session)
+        self.call("Page.navigate", url=page.as_uri() if isinstance(page, Path) else page)
+        self._browser.wait_for(self._session, "Page.loadEventFired")
+
     def evaluate(self, expression: str) -> Any:
         """Return the value of a JavaScript expression; a promise is awaited."""
         found = self.call("Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True)
@@ -140,6 +149,8 @@ class Page:
 
     def resize(self, width: int, height: int) -> None:
         """Set the size in CSS pixels and return once the page was laid out and painted at that size."""
+        # A page behind another one is painted once a second.
+        self.call("Page.bringToFront")
         self.call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False)
         self.painted()
 
@@ -201,7 +212,7 @@ class Page:
 
     @property
     def problems(self) -> list[dict[str, Any]]:
-        """Return exceptions and console errors since the page was opened."""
+        """Return exceptions and console errors since the page was opened or `show` was called."""
         return [
             event["params"]
             for event in self._own_events()
@@ -212,7 +223,7 @@ class Page:
 
     @property
     def requested(self) -> list[str]:
-        """Return the addresses that the page requested."""
+        """Return the addresses that the page requested since it was opened or `show` was called."""
         return [
             event["params"]["request"]["url"]
             for event in self._own_events()
@@ -227,7 +238,7 @@ class Page:
 
     def close(self) -> None:
         self._browser.call("Target.closeTarget", targetId=self._target)
-        self._browser.events = [event for event in self._browser.events if event.get("sessionId") != self._session]
+        self._browser.forget(self._session)
 
     def _own_events(self) -> list[dict[str, Any]]:
         return [event for event in self._browser.events if event.get("sessionId") == self._session]
