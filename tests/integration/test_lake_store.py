@@ -33,21 +33,27 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Home]:
     EmbeddedLake(home).down()
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def lake(home: Home) -> Lake:
     return Lakes(home).get()
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def credentials(home: Home, lake: Lake) -> Credentials:
     return Lakes(home).credentials_of(lake)
 
 
+@pytest.fixture(scope="module")
+def opened(home: Home, lake: Lake) -> S3ObjectStore:
+    """A client of the lake: opening one takes longer than most tests."""
+    return open_store(home, lake)
+
+
 @pytest.fixture
-def store(home: Home, lake: Lake) -> S3ObjectStore:
-    store = open_store(home, lake)
-    store.delete(*[found.key for found in store.list("")])
-    return store
+def store(opened: S3ObjectStore) -> S3ObjectStore:
+    """The lake's store, empty."""
+    opened.delete(*[found.key for found in opened.list("")])
+    return opened
 
 
 class TestS3ObjectStore(ObjectStoreContract):
@@ -121,12 +127,13 @@ def test_wrong_keys_a_missing_bucket_and_an_unreachable_store_are_distinguished(
         "reached": (replace(lake, endpoints=(nobody_listens,)), credentials),
     }
     for words, (there, known) in wrong.items():
+        unusable = S3ObjectStore(there, known, attempts=1)
         for use in (
             lambda store: list(store.list("")),
             lambda store: store.get("k"),
         ):
             with pytest.raises(LakeError) as caught:
-                use(S3ObjectStore(there, known, attempts=1))
+                use(unusable)
             assert words in caught.value.problem, caught.value
             assert caught.value.fix
             assert credentials.secret_key not in str(caught.value)
