@@ -44,6 +44,15 @@ def embedded(home: Home) -> Iterator[EmbeddedLake]:
     assert not lake.status().running
 
 
+@pytest.fixture(scope="module")
+def running_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Home]:
+    """A home whose lake runs, for tests that change nothing but their own objects."""
+    home = Home(tmp_path_factory.mktemp("running") / "a home, with “quotes” and 'ü'")
+    EmbeddedLake(home).up()
+    yield home
+    EmbeddedLake(home).down()
+
+
 def started_elsewhere(home: Home) -> subprocess.Popen[bytes]:
     environment = {**os.environ, "PENSTOCK_HOME": str(home.root), "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     return subprocess.Popen([sys.executable, "-c", UP], env=environment)
@@ -69,9 +78,10 @@ def test_data_and_address_survive_a_restart_and_a_second_up_changes_nothing(home
     assert open_store(home, lake).get("folder/kept") == b"content"
 
 
-def test_it_counts_every_request_by_kind(home: Home, embedded: EmbeddedLake) -> None:
-    assert embedded.requests() is None, "it does not run"
-    store = open_store(home, embedded.up())
+def test_it_counts_every_request_by_kind(home: Home, running_home: Home) -> None:
+    assert EmbeddedLake(home).requests() is None, "it does not run"
+    embedded = EmbeddedLake(running_home)
+    store = open_store(running_home, Lakes(running_home).get())
     before = embedded.requests()
     store.put("a", b"content")
     assert store.get("a") == b"content"
@@ -86,9 +96,8 @@ def test_it_counts_every_request_by_kind(home: Home, embedded: EmbeddedLake) -> 
     assert {kind: count for kind, count in grown.items() if count} == {"PUT": 1, "GET": 3, "LIST": 1}
 
 
-def test_it_listens_on_the_loopback_address_alone(embedded: EmbeddedLake) -> None:
-    embedded.up()
-    pid = embedded.status().process_id
+def test_it_listens_on_the_loopback_address_alone(running_home: Home) -> None:
+    pid = EmbeddedLake(running_home).status().process_id
     sockets = {str(entry.readlink()) for entry in Path(f"/proc/{pid}/fd").iterdir() if entry.is_symlink()}
     listening = []
     for table in ("tcp", "tcp6"):
@@ -100,11 +109,9 @@ def test_it_listens_on_the_loopback_address_alone(embedded: EmbeddedLake) -> Non
     assert set(listening) == {"0100007F"}
 
 
-def test_its_secrets_are_in_private_files_and_not_in_its_arguments_environment_or_log(
-    home: Home, embedded: EmbeddedLake
-) -> None:
-    lake = embedded.up()
-    secret = Lakes(home).credentials_of(lake).secret_key
+def test_its_secrets_are_in_private_files_and_not_in_its_arguments_environment_or_log(running_home: Home) -> None:
+    home, embedded = running_home, EmbeddedLake(running_home)
+    secret = Lakes(home).credentials_of(Lakes(home).get()).secret_key
     pid = embedded.status().process_id
     for public in (Path(f"/proc/{pid}/cmdline"), Path(f"/proc/{pid}/environ"), embedded.log, home.lake / "lakes.json"):
         assert secret.encode() not in public.read_bytes()
