@@ -242,7 +242,6 @@ private[gateways] object FastPath {
 /** One GET, for one thread. */
 final private class FastGet(path: FastPath, get: GetObjectRequest) {
 
-  private val credentials = path.credentials.resolveCredentials()
   private var seen = InterceptorContext.builder.request(get).build()
 
   private val attributes = new ExecutionAttributes()
@@ -259,7 +258,7 @@ final private class FastGet(path: FastPath, get: GetObjectRequest) {
    *   of any kind, if the answer is not the content
    */
   def send(): ResponseInputStream[GetObjectResponse] = {
-    if (CredentialUtils.isAnonymous(credentials)) throw SdkClientException.create("Anonymous requests are not signed")
+    path.interceptors.beforeExecution(seen, attributes)
     try {
       transmit(signed())
       answered()
@@ -272,7 +271,8 @@ final private class FastGet(path: FastPath, get: GetObjectRequest) {
   }
 
   private def signed(): SdkHttpFullRequest = {
-    path.interceptors.beforeExecution(seen, attributes)
+    val credentials = path.credentials.resolveCredentials()
+    if (CredentialUtils.isAnonymous(credentials)) throw SdkClientException.create("Anonymous requests are not signed")
     seen = path.interceptors.modifyRequest(seen, attributes)
     path.interceptors.beforeMarshalling(seen, attributes)
     seen = seen.toBuilder.httpRequest(path.written(get)).build()

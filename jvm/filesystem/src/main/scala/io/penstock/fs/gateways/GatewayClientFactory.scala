@@ -38,7 +38,7 @@ import io.penstock.fs.metrics.Counters
  * `fs.s3a.penstock.endpoints` lists the endpoints beside `fs.s3a.endpoint`, which stays the first of them. Over http
  * and with path-style access each address of a name is a gateway of its own; over https, where the certificate is for
  * the name, and with the bucket in the host's name, the name stays whole. With a single gateway nothing is added to
- * S3A's client.
+ * S3A's client but what its GETs have of a [[FastGetClient]].
  */
 @nowarn("cat=deprecation") // As long as S3A itself configures a RetryPolicy and signers of this kind.
 class GatewayClientFactory extends DefaultS3ClientFactory {

@@ -148,6 +148,27 @@ class FastGetClientTest extends AnyFunSuite {
     }
   }
 
+  test("session credentials are signed, and anonymous requests are the SDK's") {
+    bucket.put("key", content)
+    val keys = Store.conf()
+    through(
+      "fs.s3a.aws.credentials.provider" -> "org.apache.hadoop.fs.s3a.TemporaryAWSCredentialsProvider",
+      "fs.s3a.access.key" -> keys.get("fs.s3a.access.key"),
+      "fs.s3a.session.token" -> "a-token"
+    ) { (gateway, client) =>
+      // The store of the tests knows no such token.
+      Try(read(client, ranged("key", 0, 10)))
+      val request = gateway.requests.head
+      assert(isFast(request) && request.headers("x-amz-security-token") == "a-token")
+      assert(request.headers("authorization").contains("x-amz-security-token"))
+    }
+    through("fs.s3a.aws.credentials.provider" -> "org.apache.hadoop.fs.s3a.AnonymousAWSCredentialsProvider") {
+      (gateway, client) =>
+        intercept[S3Exception](read(client, ranged("key", 0, 10)))
+        assert(!gateway.requests.exists(isFast))
+    }
+  }
+
   test("headers of the settings go along") {
     bucket.put("key", content)
     through("fs.s3a.requester.pays.enabled" -> "true", "fs.s3a.user.agent.prefix" -> "somebody") { (gateway, client) =>
