@@ -3,8 +3,8 @@ package io.penstock.fs.gateways
 import java.io.InputStream
 import java.net.URI
 import java.time.{Duration, Instant}
+import java.util.concurrent.ThreadLocalRandom
 import java.util.concurrent.TimeUnit.{MILLISECONDS, SECONDS}
-import java.util.concurrent.{ScheduledThreadPoolExecutor, ThreadLocalRandom}
 import java.util.{Optional, UUID}
 
 import scala.annotation.{nowarn, tailrec}
@@ -201,18 +201,8 @@ final private[gateways] case class FastPath(
 
 private[gateways] object FastPath {
 
-  private val timer = {
-    val made = new ScheduledThreadPoolExecutor(
-      1,
-      work => {
-        val thread = new Thread(work, "penstock-get-timeouts")
-        thread.setDaemon(true)
-        thread
-      }
-    )
-    made.setRemoveOnCancelPolicy(true)
-    made
-  }
+  /** Not the one that looks after the gateways: a probe may hold its threads for seconds. */
+  private lazy val timer = Gateways.timer(threads = 1, "penstock-get-timeouts")
 
   /** Whether a request is one for a range of an object, or of a version of it, and asks for nothing else. */
   def takes(get: GetObjectRequest): Boolean = get.range != null && get.bucket != null && !get.bucket.contains(':') &&

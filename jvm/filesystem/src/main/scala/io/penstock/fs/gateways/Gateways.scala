@@ -125,11 +125,14 @@ object Gateways {
 
   private val shared = new ConcurrentHashMap[(Seq[Endpoint], Boolean), Gateways]
 
-  private lazy val background = {
+  private lazy val background = timer(threads = 2, "penstock-gateways")
+
+  /** Its threads keep no JVM alive, and what is cancelled is forgotten. */
+  private[gateways] def timer(threads: Int, name: String): ScheduledThreadPoolExecutor = {
     val pool = new ScheduledThreadPoolExecutor(
-      2,
+      threads,
       (work: Runnable) => {
-        val thread = new Thread(work, "penstock-gateways")
+        val thread = new Thread(work, name)
         thread.setDaemon(true)
         thread
       }
