@@ -293,8 +293,10 @@ def taken(directory: Path) -> int:
 
 
 def servers_of(embedded: EmbeddedLake) -> list[int]:
-    return [
-        int(cwd.parent.name)
-        for cwd in Path("/proc").glob("[0-9]*/cwd")
-        if cwd.resolve() == embedded.directory.resolve() and b"weed" in (cwd.parent / "cmdline").read_bytes()
-    ]
+    """Return the processes that serve this lake. Others of the machine come and go meanwhile."""
+    found = []
+    for cwd in Path("/proc").glob("[0-9]*/cwd"):
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+            if cwd.resolve() == embedded.directory.resolve() and b"weed" in (cwd.parent / "cmdline").read_bytes():
+                found.append(int(cwd.parent.name))
+    return found
