@@ -108,10 +108,7 @@ def test_the_queue_tells_who_is_next_and_why_the_others_wait(home: Home) -> None
     engine = FakeEngine(home, FakeBackend(home, capacity=Capacity(1, promise.memory_bytes), seconds=60))
     with dispatched_by(engine):
         first = engine.enqueue(specification(home, 1))
-        deadline = time.monotonic() + 10
-        while engine.get(first.id).state is not State.RUNNING:
-            assert time.monotonic() < deadline
-            time.sleep(0.02)
+        within(lambda: engine.get(first.id).state is State.RUNNING, 10)
         second, third = (engine.enqueue(specification(home, number, priority=number)) for number in (2, 3))
         places = engine.queue()
         assert [(place.id, place.position, place.reason and place.reason.code) for place in places] == [
@@ -138,6 +135,7 @@ def test_a_cluster_larger_than_todays_nodes_waits_for_more_and_holds_up_nobody(h
         # The small one's cluster may end before the dispatcher has recorded what the others wait for.
         within(lambda: all(engine.get(one.id).state is State.WAITING for one in waiting))
         for application in map(engine.get, [one.id for one in waiting]):
+            assert application.state is State.WAITING
             assert application.reason is not None
             assert application.reason.code == "capacity"
             assert "today's have" in application.reason.message
@@ -337,10 +335,7 @@ def test_instances_and_the_queue_at_the_command_line(
     first, second = (engine.enqueue(specification(home, number, instance="team-a")) for number in (1, 2))
     assert "0 of 1" in said("instance", "list")
     with dispatched_by(FakeEngine(home, FakeBackend(home, seconds=60))):
-        deadline = time.monotonic() + 10
-        while engine.get(second.id).state is not State.WAITING:
-            assert time.monotonic() < deadline
-            time.sleep(0.02)
+        within(lambda: engine.get(second.id).state is State.WAITING, 10)
         waiting = said("queue", "--instance", "team-a")
         assert second.id in waiting
         assert first.id not in waiting

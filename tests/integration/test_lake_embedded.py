@@ -22,7 +22,7 @@ from penstock.lake import embedded as seaweed
 from penstock.lake.embedded import EmbeddedLake, Ports
 from penstock.lake.registry import Lakes
 from penstock.lake.s3 import open_store
-from penstock.processes import ProcessId, wait_until
+from penstock.processes import ProcessId, processes_in, wait_until
 from penstock.units import MIB
 from tests.support.waiting import within
 
@@ -293,10 +293,10 @@ def taken(directory: Path) -> int:
 
 
 def servers_of(embedded: EmbeddedLake) -> list[int]:
-    """Return the processes that serve this lake. Others of the machine come and go meanwhile."""
+    """Return the processes that serve this lake; one that ends meanwhile is none of them."""
     found = []
-    for cwd in Path("/proc").glob("[0-9]*/cwd"):
+    for process in processes_in(embedded.directory):
         with contextlib.suppress(FileNotFoundError, ProcessLookupError):
-            if cwd.resolve() == embedded.directory.resolve() and b"weed" in (cwd.parent / "cmdline").read_bytes():
-                found.append(int(cwd.parent.name))
+            if b"weed" in Path(f"/proc/{process.pid}/cmdline").read_bytes():
+                found.append(process.pid)
     return found
