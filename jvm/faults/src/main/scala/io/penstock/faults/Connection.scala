@@ -114,8 +114,12 @@ final private[faults] class Connection(client: Socket, store: InetSocketAddress,
   }
 
   private def respond(now: Exchange, store: Connection.Upstream, response: HttpHead): Boolean = {
-    now.status = response.start(1).toInt
-    out.write(response.bytes)
+    val told = now.fault match {
+      case Some(Fault.Misstated(status, headers)) => response.saying(status, headers)
+      case _ => response
+    }
+    now.status = told.start(1).toInt
+    out.write(told.bytes)
     if (!Connection.bodiless(now)) HttpBody.relay(store.in, response.framing(untilClose = true))(now.downlink(out))
     store.lastUsed = System.nanoTime()
     !response.says("connection", "close") && !now.head.says("connection", "close")
@@ -195,6 +199,16 @@ final private[faults] class HttpHead(val bytes: Array[Byte]) {
     .toMap
 
   def says(header: String, token: String): Boolean = headers.get(header).exists(_.toLowerCase.contains(token))
+
+  /**
+   * A response's head with another status, and with `instead` for the headers of the same names; an empty one is gone.
+   */
+  def saying(status: Int, instead: Map[String, String]): HttpHead = {
+    val names = instead.keySet.map(_.toLowerCase)
+    val kept = lines.tail.filterNot(line => names(line.takeWhile(_ != ':').toLowerCase))
+    val added = instead.collect { case (name, value) if value.nonEmpty => s"$name: $value" }
+    new HttpHead((s"${start(0)} $status Told" +: (kept ++ added)).mkString("", "\r\n", "\r\n\r\n").getBytes(ISO_8859_1))
+  }
 
   /** How the body ends (RFC 9112, section 6.3); a response to HEAD is the caller's business. */
   def framing(untilClose: Boolean): Framing =

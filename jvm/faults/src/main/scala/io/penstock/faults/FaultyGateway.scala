@@ -190,6 +190,9 @@ object Fault {
   /** The lowest bit of that byte of the response's body is wrong. */
   final case class Flip(at: Long) extends Fault
 
+  /** The response's head has this status, and these headers instead of those of the same name; an empty one is gone. */
+  final case class Misstated(status: Int, headers: Map[String, String]) extends Fault
+
   /** The connection is reset after so many bytes of the request's body have been passed on. */
   final case class CutUploadAfter(bytes: Long) extends Fault
 

@@ -127,6 +127,15 @@ class FaultyGatewayTest extends AnyFunSuite with BeforeAndAfterEach {
     }
   }
 
+  test("a response's head says what it is told to, and the rest of it is the server's") {
+    gateway.inject(Fault.Misstated(206, Map("content-range" -> "bytes 5-9/10", "Date" -> "")))()
+    val answer = get("/b/k")
+    assert(answer.statusCode == 206 && (answer.body sameElements content))
+    assert(answer.headers.firstValue("Content-Range").get == "bytes 5-9/10")
+    assert(answer.headers.firstValue("Date").isEmpty)
+    assert(gateway.requests.map(_.status) == Vector(206))
+  }
+
   test("an upload is cut in the middle") {
     gateway.inject(Fault.CutUploadAfter(20000))(_.method == "PUT")
     intercept[IOException](put("/b/k", content))

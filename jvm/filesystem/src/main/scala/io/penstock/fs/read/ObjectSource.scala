@@ -11,6 +11,7 @@ import scala.jdk.OptionConverters._
 import scala.util.control.NonFatal
 
 import org.apache.commons.codec.binary.Hex
+import org.apache.hadoop.fs.InvalidRequestException
 import org.apache.hadoop.fs.s3a.impl.ChangeDetectionPolicy.{Mode, Source}
 import org.apache.hadoop.fs.s3a.impl.streams.ObjectReadParameters
 import org.apache.hadoop.fs.s3a.{Invoker, RemoteFileChangedException, S3AReadOpContext, S3AUtils}
@@ -46,6 +47,8 @@ private[read] trait ObjectSource {
    *   here
    * @throws org.apache.hadoop.fs.s3a.RemoteFileChangedException
    *   it is another version now
+   * @throws org.apache.hadoop.fs.InvalidRequestException
+   *   the response does not begin at `from`; asking again would not help
    */
   def get(from: Long, until: Long, etag: Option[String]): RangeResponse
 
@@ -96,6 +99,12 @@ final private[read] class S3ASource(parameters: ObjectReadParameters) extends Ob
       statistics.initiateGetRequest(),
       () => parameters.getCallbacks.getObject(request.build())
     )
+    if (!S3ASource.startsAt(from, stream.response)) {
+      // What follows may be the whole object: nobody reads over it to keep the connection.
+      stream.abort()
+      statistics.streamClose(true, until - from)
+      misplaced(action, from, stream.response)
+    }
     val response = new S3ASource.Response(stream, until - from, context.getReadahead, statistics.streamClose(_, _))
     if (etag.exists(tag => !response.version.etag.contains(tag))) {
       response.close()
@@ -103,6 +112,14 @@ final private[read] class S3ASource(parameters: ObjectReadParameters) extends Ob
     }
     response
   }
+
+  private def misplaced(action: String, from: Long, response: GetObjectResponse): Nothing =
+    throw new InvalidRequestException(
+      s"$action: the store was asked for the bytes from $from on and answered with " +
+        Option(response.contentRange).fold("the object from its beginning")(range => s"\"$range\"") +
+        "; the store, or a proxy before it, does not understand the Range header, without which no part of an object " +
+        "can be read"
+    )
 
   private def changed(action: String, expected: Option[String], found: Option[String]): Nothing = {
     statistics.getChangeTrackerStatistics.versionMismatchError()
@@ -157,6 +174,13 @@ private object S3ASource {
       closed(abort, left)
     }
   }
+
+  /** Whether the body begins with that byte of the object: only a part's `Content-Range` says so of another than 0. */
+  private def startsAt(from: Long, response: GetObjectResponse): Boolean =
+    Option(response.contentRange) match {
+      case Some(range) => range.startsWith(s"bytes $from-")
+      case None => from == 0 && Option(response.sdkHttpResponse).forall(_.statusCode == 200)
+    }
 
   /** Of `bytes 0-9/123`. */
   private def totalOf(contentRange: String): Option[Long] =

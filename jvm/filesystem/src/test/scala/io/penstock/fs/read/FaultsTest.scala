@@ -90,6 +90,23 @@ abstract private[read] class FaultsContract(admission: String) extends ReadsSuit
     assert(readAll(in) sameElements data)
   }
 
+  for (
+    (answer, status, range) <- Seq(
+      ("the whole object", 200, ""),
+      ("a part of it that is not named", 206, ""),
+      ("another part of it", 206, s"bytes 0-9/${pages * PageSize}")
+    )
+  )
+    test(s"IgnoredRange: a store that answers with $answer is refused once, and what it sent is not kept") {
+      val (in, data, _) = cold()
+      gateway.inject(Fault.Misstated(status, Map("Content-Range" -> range)), times = 1000)(_.method == "GET")
+      val refused = intercept[IOException](in.readFully(PageSize.toLong, new Array[Byte](10)))
+      assert(refused.getMessage.contains(s"asked for the bytes from $PageSize on"))
+      assert(ranges.size == 1)
+      gateway.heal()
+      assert(readAll(in) sameElements data)
+    }
+
   test("a deleted object is not found") {
     val (in, _, path) = cold()
     bucket.delete(path.getName)
