@@ -58,6 +58,7 @@ def test_helm_and_kubernetes_own_schemas_find_nothing_wrong(helm: Any, rendered:
             {"openshift": True, "route": {"host": "a.example.com", "sparkUiHost": "a.example.com"}},
             "could read the console's token",
         ),
+        ({"metastore": {"enabled": True}}, "metastore.from is needed"),
         ({"machineConfig": {"enabled": True, "device": "/dev/sdb"}}, "set openshift=true"),
         ({"machineConfig": {"path": "/var/lib/pen-stock"}}, "machineConfig/path"),
         ({"monitoring": {"serviceMonitor": True}}, "monitoring.tokenSecret is needed"),
@@ -166,8 +167,7 @@ def test_the_cluster_file_says_what_the_values_do(rendered: Any) -> None:
 
 def test_each_command_that_prepares_the_service_is_one_that_penstock_has(rendered: Any) -> None:
     script = rendered(FULL)["ConfigMap", "penstock"]["data"]["prepare.sh"]
-    lines = [line.strip() for line in script.replace("\\\n", " ").splitlines()]
-    commands = [shlex.split(line, comments=True)[1:] for line in lines if line.startswith("penstock ")]
+    commands = _commands(script)
     assert [words[:2] for words in commands] == [["lake", "add"], ["instance", "set"], ["token", "create"]]
     for words in commands:
         assert _understood(words)["name"]
@@ -295,6 +295,43 @@ def _naming(found: dict[tuple[str, str], dict[str, Any]], secret: str) -> list[t
 def _containers(thing: dict[str, Any]) -> list[dict[str, Any]]:
     spec = thing.get("spec", {}).get("template", {}).get("spec", {})
     return [*spec.get("initContainers", []), *spec.get("containers", [])]
+
+
+def test_only_who_is_named_reaches_the_metastore_and_its_pod_knows_no_login_of_the_engine(rendered: Any) -> None:
+    for values in (FULL, {**FULL, "networkPolicy": {"enabled": False}}):
+        found = rendered(values)
+        (rule,) = found["NetworkPolicy", "penstock-metastore"]["spec"]["ingress"]
+        assert rule["from"] == FULL["metastore"]["from"]  # type: ignore[index]
+        assert [one["port"] for one in rule["ports"]] == ["thrift"]
+    pod = found["Deployment", "penstock-metastore"]["spec"]["template"]
+    assert found["NetworkPolicy", "penstock-metastore"]["spec"]["podSelector"]["matchLabels"].items() <= (
+        pod["metadata"]["labels"].items()
+    )
+    (container,) = pod["spec"]["containers"]
+    secrets = [one["valueFrom"]["secretKeyRef"] for one in container["env"] if "valueFrom" in one]
+    assert [one["key"] for one in secrets] == ["catalogUrl"]
+    assert {volume["secret"]["secretName"] for volume in pod["spec"]["volumes"] if "secret" in volume} == {"c"}
+    assert pod["spec"]["automountServiceAccountToken"] is False
+    assert not [name for _, name in rendered(SMALL) if name == "penstock-metastore"]
+
+
+def test_the_metastore_s_pod_serves_the_lake_on_the_port_of_its_service(rendered: Any) -> None:
+    found = rendered(FULL)
+    (container,) = found["Deployment", "penstock-metastore"]["spec"]["template"]["spec"]["containers"]
+    added, serves = _commands(container["args"][-1])
+    assert added == _commands(found["ConfigMap", "penstock"]["data"]["prepare.sh"])[0]
+    options = _understood(serves)
+    assert (options["host"], options["port"], options["open_to_network"]) == ("0.0.0.0", 9084, True)  # noqa: S104
+    assert [one["port"] for one in found["Service", "penstock-metastore"]["spec"]["ports"]] == [9084]
+    database = found["NetworkPolicy", "penstock-database"]["spec"]["ingress"][0]["from"]
+    components = [one["podSelector"]["matchLabels"].get("app.kubernetes.io/component") for one in database]
+    assert "metastore" in components
+
+
+def _commands(script: str) -> list[list[str]]:
+    """Return the words of each command of Penstock in a script of the shell."""
+    lines = [line.strip().removeprefix("exec ") for line in script.replace("\\\n", " ").splitlines()]
+    return [shlex.split(line, comments=True)[1:] for line in lines if line.startswith("penstock ")]
 
 
 def _understood(words: list[str]) -> dict[str, Any]:

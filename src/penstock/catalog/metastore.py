@@ -1,14 +1,14 @@
 """The Hive metastore: its tables in PostgreSQL, and the `hive-site.xml` with which Spark's drivers open them.
 
-The object layer that uses the tables creates them once. Each driver contains a Hive client of its own, so there is no
-metastore service to run, to size, or to wait for.
+The object layer that uses the tables creates them once. Each driver contains a Hive client of its own, so Spark has no
+metastore service to run, to size, or to wait for; other engines have one (`engine.catalog_service`).
 """
 
 from __future__ import annotations
 
 import re
 import zipfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -57,10 +57,15 @@ _CLIENT = {
 }
 
 
-def hive_site(url: DatabaseUrl, *, loopback: bool) -> str:
+# A service reads and writes for many clients at once.
+_SERVICE = {"datanucleus.connectionPool.maxPoolSize": "16"}
+
+
+def hive_site(url: DatabaseUrl, *, loopback: bool, also: Mapping[str, str] | None = None) -> str:
     """Return the content of `hive-site.xml`, which contains the password: for a private file on the class path only.
 
     `loopback`: the server is the embedded one, without TLS; not requesting TLS saves each connection a round trip.
+    `also` are more settings, which win over these.
     """
     jdbc = url.jdbc(sslmode="disable", gssEncMode="disable") if loopback else url.jdbc()
     return configuration_xml(
@@ -71,6 +76,7 @@ def hive_site(url: DatabaseUrl, *, loopback: bool) -> str:
             "javax.jdo.option.ConnectionPassword": url.password,
             **OBJECT_LAYER_SETTINGS,
             **_CLIENT,
+            **(also or {}),
         }
     )
 
@@ -112,6 +118,11 @@ class Metastore:
     def hive_site(self) -> str:
         """Return the content of the driver's `hive-site.xml`, which contains a password (see `hive_site` above)."""
         return hive_site(self._database.url(METASTORE), loopback=self._database.embedded)
+
+    def service_site(self, warehouse: str) -> str:
+        """As `hive_site`, for a metastore service; new databases and managed tables are below `warehouse`."""
+        also = {**_SERVICE, "hive.metastore.warehouse.dir": warehouse}
+        return hive_site(self._database.url(METASTORE), loopback=self._database.embedded, also=also)
 
     def tables(self, pattern: str | None = None) -> list[Table]:
         """Return the tables and views, ordered by database and name; none where no application ever used the catalog.

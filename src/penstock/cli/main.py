@@ -81,6 +81,7 @@ _COMMANDS = {
         remote_parts=("list",),
     ),
     "tables": _Command("tables", "app", "The catalog's tables.", _DATA, remote=True),
+    "catalog": _Command("catalog", "app", "The catalog for engines other than Spark.", _HERE),
     # `penstock table rewrite T` reads better than `penstock tables rewrite T`; both are right.
     "table": _Command("tables", "app", "The catalog's tables.", _DATA, hidden=True, remote=True),
     "index": _Command("index", "app", "Skipping indexes: queries skip files that cannot match.", _DATA, remote=True),

@@ -45,6 +45,7 @@ FULL = {
     },
     "instances": [{"name": "team-a", "weight": 2, "cores": 200, "memory": "64g", "running": 20, "waiting": 0}],
     "pageCache": NODES["pageCache"],
+    "metastore": {"enabled": True, "port": 9084, "from": [{"namespaceSelector": {"matchLabels": {"engine": "trino"}}}]},
     "networkPolicy": {"serviceFrom": [{"ipBlock": {"cidr": "10.0.0.0/8"}}]},
     "ingress": {
         "enabled": True,

@@ -62,8 +62,7 @@ executor_template: {{ toJson . }}
 
 {{- /* What a service finds when it starts: its state directory is new in each pod, what lasts is in database and lake.
        Every value below is bound to letters without a meaning to the shell by values.schema.json. */ -}}
-{{- define "penstock.prepare" -}}
-set -eu
+{{- define "penstock.addLake" -}}
 # Not tried: a service whose lake is away for a while starts all the same, and says so.
 penstock lake add '{{ .Values.lake.name }}' --no-check --aws-profile default \
 {{- range $endpoint := include "penstock.endpoints" . | fromJsonArray }}
@@ -76,6 +75,11 @@ penstock lake add '{{ .Values.lake.name }}' --no-check --aws-profile default \
   --role-arn '{{ . }}' \
 {{- end }}
   --region '{{ .Values.lake.region }}' {{ .Values.lake.pathStyle | ternary "--path-style" "--virtual-host" }} --bucket '{{ required "lake.bucket is needed" .Values.lake.bucket }}'
+{{- end }}
+
+{{- define "penstock.prepare" -}}
+set -eu
+{{ include "penstock.addLake" . }}
 {{- range .Values.instances }}
 penstock instance set '{{ .name }}'
 {{- with .weight }} --weight {{ . }}{{ end }}
