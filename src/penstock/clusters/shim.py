@@ -93,12 +93,12 @@ class ProcessSupervisor:
         if not self.record():
             raise SystemExit("the status file cannot be written: the disk is full, or not writable")
         try:
-            self.driver = self.start("driver", self.plan["driver"], "driver.out", "driver.err")
+            self.driver, born = self.start("driver", self.plan["driver"], "driver.out", "driver.err")
         except OSError as error:
             (self.artifacts / "driver.err").write_text(f"The driver cannot be started: {error}\n", encoding="utf-8")
             self.status["driver"] = {"pid": 0, "started": -1, "exit_code": 127}
         else:
-            self.status["driver"] = self.born(self.driver.pid)
+            self.status["driver"] = born
             for _ in range(self.plan["executors"]):
                 self.start_executor()
         self.record()
@@ -113,7 +113,10 @@ class ProcessSupervisor:
         while not self.record():
             time.sleep(1)
 
-    def start(self, role: str, command: list[str], out: str, err: str) -> subprocess.Popen[bytes]:
+    def start(
+        self, role: str, command: list[str], out: str, err: str
+    ) -> tuple[subprocess.Popen[bytes], dict[str, Any]]:
+        """Return the process and its record."""
         directory = self.scratch / role
         directory.mkdir(parents=True, exist_ok=True)
         supervisor = os.getpid()
@@ -123,7 +126,9 @@ class ProcessSupervisor:
             die_with_parent(supervisor)
 
         with (self.artifacts / out).open("ab") as stdout, (self.artifacts / err).open("ab") as stderr:
-            return subprocess.Popen(
+            # Before the start, or a process that this one does not see at once would have begun after its first work.
+            started_ms = now_ms()
+            process = subprocess.Popen(
                 command,
                 stdin=subprocess.DEVNULL,
                 stdout=stdout,
@@ -132,17 +137,16 @@ class ProcessSupervisor:
                 env=self.plan["environment"],
                 preexec_fn=in_child,  # noqa: PLW1509  this process has one thread
             )
+        return process, {"pid": process.pid, "started": start_ticks(process.pid), "started_ms": started_ms}
 
     def start_executor(self) -> None:
         self.last_executor += 1
         number = self.last_executor
         command = [part.replace(EXECUTOR_TOKEN, str(number)) for part in self.plan["executor"]]
         log = f"executor-{number}.log"
-        self.executors[number] = self.start(f"executor-{number}", command, log, log)
-        self.status["executors"][str(number)] = self.born(self.executors[number].pid)
-
-    def born(self, pid: int) -> dict[str, Any]:
-        return {"pid": pid, "started": start_ticks(pid), "started_ms": now_ms()}
+        self.executors[number], self.status["executors"][str(number)] = self.start(
+            f"executor-{number}", command, log, log
+        )
 
     def wait(self) -> None:
         """Wait for the end of a child, a stop request, or a quarter of a second: a new driver endpoint may appear."""
