@@ -71,7 +71,7 @@ TABLE: Mapping[str, tuple[str, ...]] = {
     "deploy/": (KUBERNETES,),
     "examples/": (LAB,),
     "jvm/application/": (LAB,),
-    "jvm/catalog/": (),
+    "jvm/catalog/": (CHAOS, LAB),
     "jvm/cluster/": (KUBERNETES, CHAOS, LAB),
     "jvm/faults/": (CHAOS, LAB),
     "jvm/filesystem/": (STORES, CHAOS, LAB),

@@ -29,8 +29,9 @@ class Column:
 
 @dataclass(frozen=True)
 class Table(JsonRecord):
-    """One table or view. `rows` and `size_bytes` are Spark's last measurements; None where there are none.
+    """One table or view.
 
+    `rows` and `size_bytes` are Spark's last measurements, or an Iceberg table's of its last commit; None without any.
     `location` is empty for a view. `partitions` is the number in the catalog; None for a table without partitions.
     """
 
@@ -100,6 +101,7 @@ def _table(row: RowMapping, parameters: Mapping[str, str], columns: Iterable[Col
         if key.startswith(_COLUMN_STATISTICS)
     }
     partitioned = any(column.partition for column in all_columns)
+    measured = "" if _is_iceberg(parameters) else "spark.sql.statistics."
     return Table(
         database=row["database"],
         name=row["name"],
@@ -107,15 +109,21 @@ def _table(row: RowMapping, parameters: Mapping[str, str], columns: Iterable[Col
         format="" if view else _format(row, parameters),
         location="" if view else _location(row),
         partitions=partitions if partitioned else None,
-        rows=_number(parameters.get("spark.sql.statistics.numRows")),
-        size_bytes=_number(parameters.get("spark.sql.statistics.totalSize")),
+        rows=_number(parameters.get(f"{measured}numRows")),
+        size_bytes=_number(parameters.get(f"{measured}totalSize")),
         columns=tuple(
             Column(c.name, c.type, c.partition, analyzed=c.name in analyzed, comment=c.comment) for c in all_columns
         ),
     )
 
 
+def _is_iceberg(parameters: Mapping[str, str]) -> bool:
+    return parameters.get("table_type", "").lower() == "iceberg"
+
+
 def _format(row: RowMapping, parameters: Mapping[str, str]) -> str:
+    if _is_iceberg(parameters):
+        return "iceberg"
     if provider := parameters.get("spark.sql.sources.provider"):
         return provider.lower()
     # A Hive table (STORED AS …) has only the name of the class that reads it.

@@ -16,7 +16,7 @@ def test_list_names_every_profile_and_its_layers() -> None:
     rows = json.loads(RUNNER.invoke(profile_app, ["list", "--json"]).stdout)
     layers = {row["name"]: row["layers"] for row in rows}
     assert set(layers) == {"default", "tpcds", "sql", "etl", "etl-memory", "terasort", "terasort-memory", "ml"}
-    assert layers["tpcds"] == ["base", "store", "skipping", "sql", "tpcds"]
+    assert layers["tpcds"] == ["base", "store", "skipping", "iceberg", "sql", "tpcds"]
 
 
 def test_show_says_where_each_value_comes_from_and_what_it_replaced() -> None:

@@ -64,8 +64,9 @@ def test_a_layer_sets_a_key_once(layer: Layer, size: ClusterSize) -> None:
 @pytest.mark.parametrize("layer", LAYERS.values(), ids=LAYERS)
 def test_spark_knows_every_key(layer: Layer, known: Registry) -> None:
     unknown = {setting.key for setting in layer.settings if known.get(setting.key) is None}
-    # Parquet and Hadoop's MapReduce read these without a declaration.
+    # Parquet, Hadoop's MapReduce and Iceberg read these without a declaration.
     assert unknown <= {
+        "spark.hadoop.iceberg.engine.hive.lock-enabled",
         "spark.hadoop.parquet.hadoop.vectored.io.enabled",
         "spark.hadoop.parquet.page.verify-checksum.enabled",
         "spark.hadoop.mapreduce.outputcommitter.factory.scheme.s3a",

@@ -1,0 +1,96 @@
+"""Iceberg tables beside all others in the catalog, without a setting, and changed by two applications at once."""
+
+from __future__ import annotations
+
+import json
+from concurrent.futures import ThreadPoolExecutor
+
+from penstock.home import Home
+from penstock.lake.registry import EMBEDDED, Lakes
+from tests.support.command import SMALL, Command
+
+MAKE = """
+CREATE DATABASE ice;
+CREATE TABLE ice.plain USING parquet AS SELECT id, id * 2 AS twice FROM range(10);
+CREATE TABLE ice.orders (id BIGINT, name STRING, at TIMESTAMP) USING iceberg PARTITIONED BY (bucket(4, id), days(at));
+INSERT INTO ice.orders
+  SELECT id, concat('n', id), TIMESTAMP'2026-01-01 00:00:00' + make_dt_interval(CAST(id AS INT)) FROM range(10);
+ALTER TABLE ice.orders CREATE TAG before;
+ALTER TABLE ice.orders ADD PARTITION FIELD truncate(name, 1);
+-- A comment before /* and another within
+ALTER TABLE ice.orders WRITE ORDERED BY id
+"""
+CHANGE = """
+UPDATE ice.orders SET name = 'changed' WHERE id = 1;
+DELETE FROM ice.orders WHERE id >= 8;
+MERGE INTO ice.orders o USING (SELECT id, twice FROM ice.plain WHERE id IN (2, 9)) p ON o.id = p.id
+  WHEN MATCHED THEN UPDATE SET name = concat('merged', p.twice)
+  WHEN NOT MATCHED THEN INSERT (id, name, at) VALUES (p.id, 'new', TIMESTAMP'2026-02-01 00:00:00');
+ALTER TABLE ice.orders CREATE BRANCH trial;
+INSERT INTO ice.orders.branch_trial VALUES (100, 'trial', NULL);
+CREATE OR REPLACE TABLE ice.copy USING iceberg AS SELECT id FROM ice.orders;
+ALTER TABLE ice.copy RENAME TO ice.renamed;
+CALL system.rewrite_data_files(table => 'ice.orders', strategy => 'sort', sort_order => 'id DESC NULLS LAST')
+"""
+ASK = """
+SELECT id, name FROM ice.orders WHERE id IN (0, 1, 2, 9) ORDER BY id;
+SELECT count(*) FROM ice.orders WHERE at < TIMESTAMP'2026-01-03 00:00:00';
+SELECT count(*) FROM ice.orders VERSION AS OF 'before';
+SELECT count(*) FROM ice.orders.branch_trial;
+SELECT count(*) > 4 FROM ice.orders.snapshots;
+SELECT sum(p.twice) FROM ice.orders o JOIN ice.plain p USING (id);
+SELECT count(*) FROM ice.renamed;
+SHOW TABLES IN ice
+"""
+MAKE_COUNTS = """
+CREATE DATABASE IF NOT EXISTS raced;
+CREATE TABLE IF NOT EXISTS raced.counts (writer STRING, number BIGINT) USING iceberg
+  TBLPROPERTIES ('commit.retry.num-retries' = '50', 'write.merge.isolation-level' = 'snapshot')
+"""
+INSERT = "INSERT INTO raced.counts VALUES ('{writer}', {number})"
+MERGE = """
+MERGE INTO raced.counts c USING (SELECT '{writer}' AS writer, {number}L AS number) s
+  ON c.writer = s.writer AND c.number = s.number
+  WHEN MATCHED THEN UPDATE SET number = c.number + 100
+"""
+REFUSED = "CREATE OR REPLACE TABLE ice.plain USING iceberg AS SELECT 1 AS id"
+
+
+def test_iceberg_tables_are_made_changed_and_asked_beside_all_others(penstock: Command, shared_home: Home) -> None:
+    answers = penstock.sql(f"{MAKE};{CHANGE};{ASK};{REFUSED}", fails=True)
+    assert answers.rows[-8:] == [
+        [[0, "n0"], [1, "changed"], [2, "merged4"], [9, "new"]],
+        [[2]],
+        [[10]],
+        [[10]],
+        [[True]],
+        [[2 * (sum(range(8)) + 9)]],
+        [[9]],
+        [["ice", "orders", False], ["ice", "plain", False], ["ice", "renamed", False]],
+    ]
+    assert "ice.plain is not an Iceberg table, and cannot be replaced by one in one step" in answers.errors
+    shown = {name: json.loads(penstock.ok("tables", "show", f"ice.{name}", "--json")) for name in ("orders", "plain")}
+    assert (shown["orders"]["format"], shown["orders"]["rows"]) == ("iceberg", 9)
+    assert [column["type"] for column in shown["orders"]["columns"]] == ["bigint", "string", "timestamp"]
+    assert shown["orders"]["location"] == f"{Lakes(shared_home).get(EMBEDDED).root}/warehouse/ice.db/orders"
+    assert shown["plain"]["format"] == "parquet"
+    penstock.sql("DROP TABLE ice.orders PURGE; DROP TABLE ice.plain; DROP TABLE ice.renamed; DROP DATABASE ice")
+
+
+def test_two_applications_that_make_and_change_one_table_at_once_lose_no_row(penstock: Command) -> None:
+    def writes(writer: str) -> None:
+        changes = [*((INSERT, number) for number in range(8)), *((MERGE, number) for number in range(4))]
+        made = (change.format(writer=writer, number=number) for change, number in changes)
+        penstock.ok("sql", *SMALL, ";".join([MAKE_COUNTS, *made]))
+
+    with ThreadPoolExecutor(2) as threads:
+        for written in [threads.submit(writes, writer) for writer in ("one", "two")]:
+            written.result()
+    rows = penstock.sql("""
+        SELECT writer, sort_array(collect_list(number)) FROM raced.counts GROUP BY writer ORDER BY writer;
+        SELECT count(*) FROM raced.counts.snapshots;
+        DROP TABLE raced.counts PURGE;
+        DROP DATABASE raced
+    """).rows
+    numbers = [4, 5, 6, 7, 100, 101, 102, 103]
+    assert rows == [[["one", numbers], ["two", numbers]], [[24]]]
