@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import json
 from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime, timedelta, timezone
 
+from penstock.catalog.tables import Table
+from penstock.cli import tables
+from penstock.cli.index import records
 from penstock.home import Home
 from penstock.lake.registry import EMBEDDED, Lakes
 from tests.support.command import SMALL, Command
@@ -42,6 +46,12 @@ SELECT sum(p.twice) FROM ice.orders o JOIN ice.plain p USING (id);
 SELECT count(*) FROM ice.renamed;
 SHOW TABLES IN ice
 """
+STAYS = """
+SELECT count(*) AS rows FROM ice.orders;
+SELECT count(*) AS rows FROM ice.orders VERSION AS OF 'before';
+SELECT count(*) AS rows FROM ice.orders.branch_trial
+"""
+DROP = "DROP TABLE ice.orders PURGE; DROP TABLE ice.plain; DROP TABLE ice.renamed; DROP DATABASE ice"
 MAKE_COUNTS = """
 CREATE DATABASE IF NOT EXISTS raced;
 CREATE TABLE IF NOT EXISTS raced.counts (writer STRING, number BIGINT) USING iceberg
@@ -74,7 +84,19 @@ def test_iceberg_tables_are_made_changed_and_asked_beside_all_others(penstock: C
     assert [column["type"] for column in shown["orders"]["columns"]] == ["bigint", "string", "timestamp"]
     assert shown["orders"]["location"] == f"{Lakes(shared_home).get(EMBEDDED).root}/warehouse/ice.db/orders"
     assert shown["plain"]["format"] == "parquet"
-    penstock.sql("DROP TABLE ice.orders PURGE; DROP TABLE ice.plain; DROP TABLE ice.renamed; DROP DATABASE ice")
+
+    later = datetime.now(timezone.utc) + timedelta(hours=1)
+    dry, real = (
+        tables.maintenance(Table.from_json(shown["orders"]), timedelta(0), dry_run=dry, now=later)
+        for dry in (True, False)
+    )
+    ran = penstock.sql(";".join([*dry, *real, STAYS, DROP])).results[:10]
+    (small, old, orphans, joined, manifests, expired, deleted, *stay) = map(records, ran)
+    assert (orphans, deleted) == ([], [])
+    assert small[0]["joined_files"] == joined[0]["rewritten_data_files_count"] == 0
+    replaced = manifests[0]["rewritten_manifests_count"] > 0
+    assert old[0]["snapshots"] + replaced == expired[0]["deleted_manifest_lists_count"] > 3
+    assert stay == [[{"rows": 9}], [{"rows": 10}], [{"rows": 10}]]
 
 
 def test_two_applications_that_make_and_change_one_table_at_once_lose_no_row(penstock: Command) -> None:

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Optional
 import typer
 
 from penstock.cli import options, sql
-from penstock.cli.output import Result, count, share
+from penstock.cli.output import Result, count, counted, share
 from penstock.cli.target import target
 from penstock.errors import InvalidInput
 
@@ -183,7 +183,7 @@ def _print_change(table: str, change: Result | None, covered: Result | None, *, 
 
 def in_words(change: Mapping[str, int]) -> str:
     """Summarize a refresh: `144 files, 12 read now, 3 gone or replaced, …`."""
-    parts = [_files(change["files"]), f"{count(change['read'])} read now"]
+    parts = [counted(change["files"], "file"), f"{count(change['read'])} read now"]
     if change["obsolete"]:
         parts.append(f"{count(change['obsolete'])} gone or replaced")
     if change["unsettled"]:
@@ -191,10 +191,6 @@ def in_words(change: Mapping[str, int]) -> str:
     if change["unreadable"]:
         parts.append(f"{count(change['unreadable'])} unreadable, never skipped (the driver's log names them)")
     return ", ".join(parts)
-
-
-def _files(number: int) -> str:
-    return "1 file" if number == 1 else f"{count(number)} files"
 
 
 def _print(columns: Sequence[Mapping[str, Any]]) -> None:

@@ -74,6 +74,11 @@ def count(number: int | None) -> str:
     return f"{number or 0:,}".replace(",", " ")
 
 
+def counted(number: int, what: str) -> str:
+    """`1 file`, `1 200 files`."""
+    return f"{count(number)} {what}" if number == 1 else f"{count(number)} {what}s"
+
+
 def share(fraction: float) -> str:
     """A percentage, rounded down so that only the whole is “100 %”."""
     return f"{int(fraction * 100)} %"

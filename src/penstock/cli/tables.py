@@ -1,17 +1,19 @@
-"""`penstock tables`: list the catalog's tables without Spark, and rewrite one so that queries read fewer objects."""
+"""`penstock tables`: list the catalog's tables without Spark; rewrite or maintain one, so that queries read less."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Annotated, Any, Optional
 
 import typer
 from typer.core import TyperGroup
 
+from penstock import units
 from penstock.cli import index, options, sql
 from penstock.cli.options import server
-from penstock.cli.output import count, plain_console, size
+from penstock.cli.output import Result, count, counted, plain_console, size
 from penstock.cli.target import target
 from penstock.errors import InvalidInput
 from penstock.home import Home
@@ -109,6 +111,107 @@ def _range(text: str) -> str:
     return f"{index.quoted(name)} INTO {int(number)}"
 
 
+_SMALL_FILES = """
+SELECT coalesce(sum(file_count), 0) AS joined_files, coalesce(sum(total_data_file_size_in_bytes), 0) AS joined_bytes
+FROM {table}.partitions WHERE file_count >= 5 AND total_data_file_size_in_bytes < file_count * 402653184
+"""
+"""What `rewrite_data_files` would join by its defaults: five files in a partition below three quarters of 512 MiB."""
+_OLD_SNAPSHOTS = """
+SELECT count(*) AS snapshots FROM {table}.snapshots
+WHERE committed_at < {before} AND snapshot_id NOT IN (SELECT snapshot_id FROM {table}.refs)
+"""
+_ORPHANED = timedelta(days=3)
+"""The age from which a file that no snapshot has cannot be that of a writer at work; Iceberg's own default."""
+_ORPHANS_SHOWN = 10
+
+
+@options.sized(options.SIZES)
+def maintain(
+    table: Annotated[str, typer.Argument(metavar="TABLE", help="DB.TABLE of the catalog, in Iceberg's format.")],
+    *,
+    keep: Annotated[str, typer.Option(metavar="TIME", help="Snapshots younger than this stay readable.")] = "5d",
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be done, and change nothing.")] = False,
+    sized: options.Sized,
+    lake: options.Lake = None,
+    as_json: options.Json = False,
+) -> None:
+    """Join an Iceberg table's small files, expire old snapshots, and delete files that no snapshot has.
+
+    Readers and writers may go on meanwhile. Expired snapshots can no longer be read (`VERSION AS OF`); tags and
+    branches stay. Orphans, left by writers that were killed, are deleted when they are three days old.
+    """
+    kept = timedelta(seconds=units.require_seconds(keep, "--keep"))
+    found = _table(table)
+    if found.format != "iceberg":
+        raise InvalidInput(
+            f"{found.full_name} is not an Iceberg table",
+            why=f"its format is {found.format or found.kind}, which keeps no snapshots",
+            fix="penstock tables rewrite changes the layout of a Parquet table; penstock tables shows the formats",
+        )
+    engine = target()
+    spec = sql.application(engine, lake, sized(engine.usual_size()), name=f"maintain {found.full_name}")
+    results = sql.answers(
+        engine,
+        spec,
+        ";\n".join(maintenance(found, kept, dry_run=dry_run, now=datetime.now(timezone.utc))),
+        problem=f"{found.full_name} was not maintained to the end",
+        fix="correct the cause above and run it again; every step that had ended stays done",
+    )
+    done = _maintained(results, dry_run=dry_run)
+    if as_json:
+        typer.echo(json.dumps({"table": found.full_name, "dry_run": dry_run, **done}, indent=2))
+    else:
+        _print_maintained(found.full_name, done, dry_run=dry_run)
+
+
+def maintenance(found: Table, keep: timedelta, *, dry_run: bool, now: datetime) -> list[str]:
+    """The statements that maintain an Iceberg table, or with `dry_run` tell what they would do."""
+    table = f"{index.quoted(found.database)}.{index.quoted(found.name)}"
+    literal = table.replace("\\", "\\\\").replace("'", "\\'")
+    expired, orphaned = (f"TIMESTAMP '{now - age:%Y-%m-%d %H:%M:%S}Z'" for age in (keep, _ORPHANED))
+    orphans = f"CALL system.remove_orphan_files(table => '{literal}', older_than => {orphaned}, dry_run => {dry_run})"
+    if dry_run:
+        return [_SMALL_FILES.format(table=table), _OLD_SNAPSHOTS.format(table=table, before=expired), orphans]
+    return [
+        f"CALL system.rewrite_data_files(table => '{literal}')",
+        f"CALL system.rewrite_manifests(table => '{literal}', use_caching => false)",
+        f"CALL system.expire_snapshots(table => '{literal}', older_than => {expired}, retain_last => 1)",
+        orphans,
+    ]
+
+
+def _maintained(results: Sequence[Result], *, dry_run: bool) -> dict[str, Any]:
+    orphans = [row["orphan_file_location"] for row in index.records(results[-1])]
+    (first,) = index.records(results[0])
+    if dry_run:
+        (old,) = index.records(results[1])
+        return {**first, **old, "orphans": orphans}
+    (expired,) = index.records(results[2])
+    return {
+        "joined_files": first["rewritten_data_files_count"],
+        "joined_bytes": first["rewritten_bytes_count"],
+        "into_files": first["added_data_files_count"],
+        # Each snapshot has a list of manifests of its own.
+        "snapshots": expired["deleted_manifest_lists_count"],
+        "deleted_files": sum(number for name, number in expired.items() if name.endswith("_files_count")),
+        "orphans": orphans,
+    }
+
+
+def _print_maintained(name: str, done: dict[str, Any], *, dry_run: bool) -> None:
+    files = f"{counted(done['joined_files'], 'file')} of {size(done['joined_bytes'])}"
+    snapshots, orphans = counted(done["snapshots"], "snapshot"), counted(len(done["orphans"]), "orphan")
+    if dry_run:
+        typer.echo(f"{name}: {files} would be joined\n  {snapshots} would expire\n  {orphans} would be deleted")
+    else:
+        typer.echo(f"{name}: {files} are now {count(done['into_files'])}")
+        typer.echo(f"  {snapshots} expired, with {counted(done['deleted_files'], 'file')}\n  {orphans} deleted")
+    for place in done["orphans"][:_ORPHANS_SHOWN]:
+        typer.echo(f"    {place}")
+    if (rest := len(done["orphans"]) - _ORPHANS_SHOWN) > 0:
+        typer.echo(f"    and {count(rest)} more: --json lists all")
+
+
 class _ListsByDefault(TyperGroup):
     """Makes `penstock tables PATTERN` mean `penstock tables list PATTERN`."""
 
@@ -125,6 +228,7 @@ app = typer.Typer(
     add_completion=False,
 )
 app.command("rewrite")(rewrite)
+app.command("maintain")(maintain)
 
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 

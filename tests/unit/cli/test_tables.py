@@ -1,14 +1,17 @@
-"""`penstock tables rewrite` and `penstock index advise`: which statements they run, and how they tell the answers."""
+"""`penstock tables rewrite`, `maintain` and `index advise`: the statements they run, and how they tell the answers."""
 
 from __future__ import annotations
 
 import json
+from dataclasses import replace
+from datetime import datetime, timedelta, timezone
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from typer.testing import CliRunner
 
+from penstock.catalog.tables import Table
 from penstock.cli import index, main, sql, tables
 from penstock.errors import InvalidInput
 from penstock.model import ClusterSize, ProcessSize
@@ -99,6 +102,85 @@ def test_no_other_layout_is_said_so(monkeypatch: pytest.MonkeyPatch, ran: list[t
     monkeypatch.setitem(globals(), "ADVICE", [("layout", None), *ADVICE[1:5]])
     told = penstock(index.app, "advise", "db.sales")
     assert told.startswith("db.sales: keep the present layout") and "rewrite" not in told
+
+
+NOON = datetime(2026, 3, 10, 12, tzinfo=timezone.utc)
+ORDERS = Table("db", "orders", "external", "iceberg", "s3a://lake/orders", None, 9, 9, ())
+ORPHANS = [f"s3a://lake/orders/data/{number}.parquet" for number in range(12)]
+
+
+def answer(**columns: object) -> dict[str, Any]:
+    return {"columns": [{"name": name} for name in columns], "rows": [list(columns.values())]}
+
+
+def orphans() -> dict[str, Any]:
+    return {"columns": [{"name": "orphan_file_location"}], "rows": [[place] for place in ORPHANS]}
+
+
+@pytest.fixture
+def maintained(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The texts that were run on a table whose format is the first part of its name."""
+    texts: list[str] = []
+
+    def answers(_engine: object, _spec: object, text: str, **_: str) -> list[dict[str, Any]]:
+        texts.append(text)
+        if "dry_run => True" in text:
+            return [answer(joined_files=40, joined_bytes=41943040), answer(snapshots=1), orphans()]
+        return [
+            answer(rewritten_data_files_count=40, rewritten_bytes_count=41943040, added_data_files_count=2),
+            answer(rewritten_manifests_count=3),
+            answer(deleted_data_files_count=7, deleted_manifest_files_count=2, deleted_manifest_lists_count=4),
+            orphans(),
+        ]
+
+    monkeypatch.setattr(sql, "answers", answers)
+    monkeypatch.setattr(tables, "target", some_target)
+    monkeypatch.setattr(tables, "_table", lambda name: replace(ORDERS, format=name.partition(".")[0]))
+    return texts
+
+
+def test_a_dry_run_changes_nothing_and_says_what_would_be_done(maintained: list[str]) -> None:
+    told = penstock(tables.app, "maintain", "iceberg.orders", "--dry-run").splitlines()
+    assert told[:4] == [
+        "db.orders: 40 files of 40.0 MiB would be joined",
+        "  1 snapshot would expire",
+        "  12 orphans would be deleted",
+        f"    {ORPHANS[0]}",
+    ]
+    assert told[-1] == "    and 2 more: --json lists all"
+    (text,) = maintained
+    assert "CALL" not in text.replace("CALL system.remove_orphan_files", "")
+
+
+def test_a_table_is_maintained_and_the_counts_are_told(maintained: list[str]) -> None:
+    told = penstock(tables.app, "maintain", "iceberg.orders").splitlines()
+    assert told[:3] == [
+        "db.orders: 40 files of 40.0 MiB are now 2",
+        "  4 snapshots expired, with 9 files",
+        "  12 orphans deleted",
+    ]
+    shown = json.loads(penstock(tables.app, "maintain", "iceberg.orders", "--json"))
+    assert shown["orphans"] == ORPHANS
+    assert (shown["snapshots"], shown["deleted_files"], shown["into_files"]) == (4, 9, 2)
+
+
+def test_files_join_before_snapshots_expire_and_writers_at_work_keep_their_files() -> None:
+    rewrite, manifests, expire, orphans = tables.maintenance(
+        replace(ORDERS, name="it's"), timedelta(days=5), dry_run=False, now=NOON
+    )
+    assert rewrite == "CALL system.rewrite_data_files(table => '`db`.`it\\'s`')"
+    assert "rewrite_manifests" in manifests
+    assert "older_than => TIMESTAMP '2026-03-05 12:00:00Z', retain_last => 1" in expire
+    assert "older_than => TIMESTAMP '2026-03-07 12:00:00Z', dry_run => False" in orphans
+
+
+@pytest.mark.parametrize("arguments", [("parquet.orders",), ("iceberg.orders", "--keep", "soon")])
+def test_only_an_iceberg_table_is_maintained_for_a_time_that_is_one(
+    maintained: list[str], arguments: tuple[str, ...]
+) -> None:
+    with pytest.raises(InvalidInput):
+        penstock(tables.app, "maintain", *arguments)
+    assert maintained == []
 
 
 def test_table_is_another_word_for_tables_and_not_listed(capsys: pytest.CaptureFixture[str]) -> None:
