@@ -19,14 +19,17 @@ def test_no_secret_is_shown_recorded_or_left_behind(shared_home: Home, tmp_path:
     # Another test's application has its own private files while it runs.
     list(HistoryServers(engine).stop_all())
     script = tmp_path / "uses.py"
-    # Uses the lake and the catalog, and prints all settings it can see: it cannot leak others.
+    # Uses the lake, the catalog and Iceberg, and prints all settings it can see: it cannot leak others.
     script.write_text(
         WAITS.replace(
             "spark.stop()",
             "spark.sql('create or replace temporary view v as select 1 a')\n"
             "spark.sql('show tables').show()\n"
             "spark.range(5).write.mode('overwrite').parquet(sys.argv[2])\n"
-            "print(spark.read.parquet(sys.argv[2]).count())\nspark.stop()",
+            "print(spark.read.parquet(sys.argv[2]).count())\n"
+            "spark.sql('create table secretive using iceberg as select 1 a')\n"
+            "spark.sql('select * from secretive').show()\n"
+            "spark.sql('drop table secretive purge')\nspark.stop()",
         ),
         encoding="utf-8",
     )
