@@ -113,7 +113,7 @@ def _range(text: str) -> str:
 
 _SMALL_FILES = """
 SELECT coalesce(sum(file_count), 0) AS joined_files, coalesce(sum(total_data_file_size_in_bytes), 0) AS joined_bytes
-FROM {table}.partitions WHERE file_count >= 5 AND total_data_file_size_in_bytes < file_count * 402653184
+FROM {table}.partitions WHERE file_count >= 5 AND total_data_file_size_in_bytes < file_count * 402653184L
 """
 """What `rewrite_data_files` would join by its defaults: five files in a partition below three quarters of 512 MiB."""
 _OLD_SNAPSHOTS = """
