@@ -148,6 +148,14 @@ def maintain(
             why=f"its format is {found.format or found.kind}, which keeps no snapshots",
             fix="penstock tables rewrite changes the layout of a Parquet table; penstock tables shows the formats",
         )
+    if mixed := [
+        other.full_name for other in _tables(None) if other.full_name != found.full_name and _overlap(other, found)
+    ]:
+        raise InvalidInput(
+            f"The files of {found.full_name} cannot be told from those of {units.some(mixed)}",
+            why=f"one location contains the other: {found.location}",
+            fix="CREATE TABLE … USING iceberg AS SELECT * writes the rows to a location of their own",
+        )
     engine = target()
     spec = sql.application(engine, lake, sized(engine.usual_size()), name=f"maintain {found.full_name}")
     results = sql.answers(
@@ -162,6 +170,11 @@ def maintain(
         typer.echo(json.dumps({"table": found.full_name, "dry_run": dry_run, **done}, indent=2))
     else:
         _print_maintained(found.full_name, done, dry_run=dry_run)
+
+
+def _overlap(one: Table, other: Table) -> bool:
+    short, long = sorted((one.location.rstrip("/") + "/", other.location.rstrip("/") + "/"), key=len)
+    return bool(one.location and other.location) and long.startswith(short)
 
 
 def maintenance(found: Table, keep: timedelta, *, dry_run: bool, now: datetime) -> list[str]:

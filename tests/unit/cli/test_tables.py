@@ -106,6 +106,7 @@ def test_no_other_layout_is_said_so(monkeypatch: pytest.MonkeyPatch, ran: list[t
 
 NOON = datetime(2026, 3, 10, 12, tzinfo=timezone.utc)
 ORDERS = Table("db", "orders", "external", "iceberg", "s3a://lake/orders", None, 9, 9, ())
+VIEW = Table("db", "seen", "view", "", "", None, None, None, ())
 ORPHANS = [f"s3a://lake/orders/data/{number}.parquet" for number in range(12)]
 
 
@@ -136,6 +137,7 @@ def maintained(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     monkeypatch.setattr(sql, "answers", answers)
     monkeypatch.setattr(tables, "target", some_target)
     monkeypatch.setattr(tables, "_table", lambda name: replace(ORDERS, format=name.partition(".")[0]))
+    monkeypatch.setattr(tables, "_tables", lambda _: [VIEW, ORDERS, replace(ORDERS, name="o", location="s3a://lake/o")])
     return texts
 
 
@@ -180,6 +182,17 @@ def test_only_an_iceberg_table_is_maintained_for_a_time_that_is_one(
 ) -> None:
     with pytest.raises(InvalidInput):
         penstock(tables.app, "maintain", *arguments)
+    assert maintained == []
+
+
+@pytest.mark.parametrize("location", ["s3a://lake/orders", "s3a://lake/orders/part", "s3a://lake/"])
+def test_a_table_among_anothers_files_is_not_maintained(
+    maintained: list[str], monkeypatch: pytest.MonkeyPatch, location: str
+) -> None:
+    other = replace(ORDERS, name="other", location=location)
+    monkeypatch.setattr(tables, "_tables", lambda _: [ORDERS, other])
+    with pytest.raises(InvalidInput, match=r"cannot be told from those of db\.other"):
+        penstock(tables.app, "maintain", "iceberg.orders")
     assert maintained == []
 
 

@@ -140,5 +140,10 @@ final class SessionCatalog
 private object SessionCatalog {
   val Format = "iceberg"
 
-  val Defaults: Map[String, String] = Map("type" -> "hive", "cache-enabled" -> "false")
+  /**
+   * A table's location has a name of its own: after a table was renamed, or dropped with its files left, a new one of
+   * its name would lie among these files, and its maintenance would delete them.
+   */
+  val Defaults: Map[String, String] =
+    Map("type" -> "hive", "cache-enabled" -> "false", "unique-table-location" -> "true")
 }
