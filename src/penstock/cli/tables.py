@@ -115,7 +115,7 @@ _SMALL_FILES = """
 SELECT coalesce(sum(file_count), 0) AS joined_files, coalesce(sum(total_data_file_size_in_bytes), 0) AS joined_bytes
 FROM {table}.partitions WHERE file_count >= 5 AND total_data_file_size_in_bytes < file_count * 402653184L
 """
-"""What `rewrite_data_files` would join by its defaults: five files in a partition below three quarters of 512 MiB."""
+"""The files that `rewrite_data_files` joins by default: five of a partition, below three quarters of 512 MiB."""
 _OLD_SNAPSHOTS = """
 SELECT count(*) AS snapshots FROM {table}.snapshots
 WHERE committed_at < {before} AND snapshot_id NOT IN (SELECT snapshot_id FROM {table}.refs)
@@ -152,7 +152,7 @@ def maintain(
         other.full_name for other in _tables(None) if other.full_name != found.full_name and _overlap(other, found)
     ]:
         raise InvalidInput(
-            f"The files of {found.full_name} cannot be told from those of {units.some(mixed)}",
+            f"The files of {found.full_name} cannot be distinguished from those of {units.some(mixed)}",
             why=f"one location contains the other: {found.location}",
             fix="CREATE TABLE … USING iceberg AS SELECT * writes the rows to a location of their own",
         )

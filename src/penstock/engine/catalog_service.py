@@ -36,7 +36,7 @@ class MetastoreService:
     """A metastore service that serves."""
 
     url: str
-    """What clients call `hive.metastore.uris`."""
+    """The address that clients set as `hive.metastore.uris`."""
     lake: Lake
     _process: tool.ToolRun
     _refusal: PenstockError | None = None

@@ -191,7 +191,7 @@ def test_a_table_among_anothers_files_is_not_maintained(
 ) -> None:
     other = replace(ORDERS, name="other", location=location)
     monkeypatch.setattr(tables, "_tables", lambda _: [ORDERS, other])
-    with pytest.raises(InvalidInput, match=r"cannot be told from those of db\.other"):
+    with pytest.raises(InvalidInput, match=r"cannot be distinguished from those of db\.other"):
         penstock(tables.app, "maintain", "iceberg.orders")
     assert maintained == []
 

@@ -14,8 +14,8 @@ import org.apache.thrift.transport.{TServerSocket, TTransport, TTransportExcepti
  * The Hive metastore's Thrift protocol over the catalog's database, by which engines other than Spark find its tables.
  *
  * `hive-site.xml` and `core-site.xml` on the class path say which database and which store. Hive's own program of this
- * kind listens on every address. The protocol has no passwords, so this one listens where it is told, and on a loopback
- * address it serves the processes of its own user and root alone ([[LocalServerSocket]]).
+ * kind listens on every address. The protocol has no passwords, so this one listens on the address it is given, and on
+ * a loopback address it serves the processes of its own user and root alone ([[LocalServerSocket]]).
  */
 object MetastoreService {
 

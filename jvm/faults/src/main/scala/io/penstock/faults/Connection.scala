@@ -114,12 +114,12 @@ final private[faults] class Connection(client: Socket, store: InetSocketAddress,
   }
 
   private def respond(now: Exchange, store: Connection.Upstream, response: HttpHead): Boolean = {
-    val told = now.fault match {
+    val head = now.fault match {
       case Some(Fault.Misstated(status, headers)) => response.saying(status, headers)
       case _ => response
     }
-    now.status = told.start(1).toInt
-    out.write(told.bytes)
+    now.status = head.start(1).toInt
+    out.write(head.bytes)
     if (!Connection.bodiless(now)) HttpBody.relay(store.in, response.framing(untilClose = true))(now.downlink(out))
     store.lastUsed = System.nanoTime()
     !response.says("connection", "close") && !now.head.says("connection", "close")
