@@ -1,7 +1,7 @@
 """The layer of every application: a dedicated cluster, started for it, used by it alone, and thrown away.
 
-Also the settings of scratch space (shuffle and spill in memory up to a budget, and on disk beyond it), and the sources
-that the reasons of settings cite.
+Also the layer of Iceberg's tables, the settings of scratch space (shuffle and spill in memory up to a budget, and on
+disk beyond it), and the sources that the reasons of settings cite.
 """
 
 from __future__ import annotations
@@ -347,4 +347,33 @@ BASE = Layer(
     "base",
     "every application on a dedicated cluster",
     (*_ADAPTIVE, *_MEMORY, SCRATCH_ON_DISK, *_NETWORK, *_RECORDS, *_JVM, *_FORMATS),
+)
+
+
+_CATALOG_GUIDE = "docs/guide/catalog.md, 'Iceberg tables'"
+
+ICEBERG = Layer(
+    "iceberg",
+    "tables in Iceberg's format, which every engine can change",
+    (
+        Setting(
+            "spark.sql.catalog.spark_catalog",
+            "io.penstock.catalog.SessionCatalog",
+            "CREATE TABLE … USING iceberg works, in the same databases as all other tables, for which nothing changes",
+            _CATALOG_GUIDE,
+        ),
+        Setting(
+            "spark.sql.extensions",
+            "io.penstock.catalog.IcebergExtension",
+            "Adds Iceberg's statements to Spark's: partition fields, branches, tags and the order of writes",
+            _CATALOG_GUIDE,
+        ),
+        Setting(
+            "spark.hadoop.iceberg.engine.hive.lock-enabled",
+            "false",
+            "A commit replaces a table's metadata in the metastore only where it is what the writer has read "
+            "(HIVE-26882, in Spark's own client); Iceberg's default is a lock, which outlives a killed application",
+            _CATALOG_GUIDE,
+        ),
+    ),
 )

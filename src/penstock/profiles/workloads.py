@@ -21,34 +21,6 @@ from penstock.profiles.layers import Layer, Setting, mebibytes
 from penstock.profiles.s3a import S3A
 from penstock.units import GIB, MIB
 
-_CATALOG_GUIDE = "docs/guide/catalog.md, 'Iceberg tables'"
-
-ICEBERG = Layer(
-    "iceberg",
-    "tables in Iceberg's format, which every engine can change",
-    (
-        Setting(
-            "spark.sql.catalog.spark_catalog",
-            "io.penstock.catalog.SessionCatalog",
-            "CREATE TABLE … USING iceberg works, in the same databases as all other tables, for which nothing changes",
-            _CATALOG_GUIDE,
-        ),
-        Setting(
-            "spark.sql.extensions",
-            "io.penstock.catalog.IcebergExtension",
-            "Adds Iceberg's statements to Spark's: partition fields, branches, tags and the order of writes",
-            _CATALOG_GUIDE,
-        ),
-        Setting(
-            "spark.hadoop.iceberg.engine.hive.lock-enabled",
-            "false",
-            "A commit replaces a table's metadata in the metastore only where it is what the writer has read "
-            "(HIVE-26882, in Spark's own client); Iceberg's default is a lock, which outlives a killed application",
-            _CATALOG_GUIDE,
-        ),
-    ),
-)
-
 SQL = Layer(
     "sql",
     "queries over columnar tables with statistics in the catalog",
@@ -224,7 +196,7 @@ ML = Layer(
 
 DEFAULT = Layer("default", "any application: the settings of all profiles, and nothing more", ())
 
-_EVERY = (base.BASE, s3a.STORE, s3a.SKIPPING, ICEBERG)
+_EVERY = (base.BASE, s3a.STORE, s3a.SKIPPING, base.ICEBERG)
 
 _WORKLOADS: dict[str, tuple[Layer, ...]] = {
     "default": (DEFAULT,),

@@ -75,9 +75,9 @@ def test_a_layout_reaches_the_statement_as_names_whatever_is_in_them(ran: list[t
 
 
 def test_as_advised_is_a_statement_of_its_own(ran: list[tuple[str, dict[str, str]]]) -> None:
-    told = penstock(tables.app, "rewrite", "s3a://lake/sales", "--advised")
+    printed = penstock(tables.app, "rewrite", "s3a://lake/sales", "--advised")
     assert ran == [("REWRITE TABLE parquet.`s3a://lake/sales` AS ADVISED", {})]
-    assert "40 objects of 40.0 MiB are now 10 of 39.0 MiB, 1 000 000 rows" in told
+    assert "40 objects of 40.0 MiB are now 10 of 39.0 MiB, 1 000 000 rows" in printed
     assert json.loads(penstock(tables.app, "rewrite", "db.sales", "--advised", "--json")) == DONE
 
 
@@ -90,9 +90,9 @@ def test_a_layout_is_given_once_and_right(advised: bool, range_by: list[str]) ->
 
 
 def test_advice_says_what_and_why_and_how_to_apply_it(ran: list[tuple[str, dict[str, str]]]) -> None:
-    told = penstock(index.app, "advise", "db.sales").splitlines()
-    assert told[0] == "db.sales: PARTITIONED BY (`day`)"
-    assert told[-1].endswith("penstock table rewrite db.sales --advised")
+    printed = penstock(index.app, "advise", "db.sales").splitlines()
+    assert printed[0] == "db.sales: PARTITIONED BY (`day`)"
+    assert printed[-1].endswith("penstock table rewrite db.sales --advised")
     assert [statement for statement, _ in ran] == ["SHOW SKIPPING ADVICE ON `db`.`sales`"]
     as_json = json.loads(penstock(index.app, "advise", "db.sales", "--json"))
     assert as_json["bytes_now"] == 1000 and as_json["bytes_then"] == 100 and len(as_json["why"]) == 2
@@ -100,8 +100,8 @@ def test_advice_says_what_and_why_and_how_to_apply_it(ran: list[tuple[str, dict[
 
 def test_no_other_layout_is_said_so(monkeypatch: pytest.MonkeyPatch, ran: list[tuple[str, dict[str, str]]]) -> None:
     monkeypatch.setitem(globals(), "ADVICE", [("layout", None), *ADVICE[1:5]])
-    told = penstock(index.app, "advise", "db.sales")
-    assert told.startswith("db.sales: keep the present layout") and "rewrite" not in told
+    printed = penstock(index.app, "advise", "db.sales")
+    assert printed.startswith("db.sales: keep the present layout") and "rewrite" not in printed
 
 
 NOON = datetime(2026, 3, 10, 12, tzinfo=timezone.utc)
@@ -142,21 +142,21 @@ def maintained(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 def test_a_dry_run_changes_nothing_and_says_what_would_be_done(maintained: list[str]) -> None:
-    told = penstock(tables.app, "maintain", "iceberg.orders", "--dry-run").splitlines()
-    assert told[:4] == [
+    printed = penstock(tables.app, "maintain", "iceberg.orders", "--dry-run").splitlines()
+    assert printed[:4] == [
         "db.orders: 40 files of 40.0 MiB would be joined",
         "  1 snapshot would expire",
         "  12 orphans would be deleted",
         f"    {ORPHANS[0]}",
     ]
-    assert told[-1] == "    and 2 more: --json lists all"
+    assert printed[-1] == "    and 2 more: --json lists all"
     (text,) = maintained
     assert "CALL" not in text.replace("CALL system.remove_orphan_files", "")
 
 
 def test_a_table_is_maintained_and_the_counts_are_told(maintained: list[str]) -> None:
-    told = penstock(tables.app, "maintain", "iceberg.orders").splitlines()
-    assert told[:3] == [
+    printed = penstock(tables.app, "maintain", "iceberg.orders").splitlines()
+    assert printed[:3] == [
         "db.orders: 40 files of 40.0 MiB are now 2",
         "  4 snapshots expired, with 9 files",
         "  12 orphans deleted",
