@@ -105,7 +105,7 @@ def test_iceberg_tables_are_made_changed_and_asked_beside_all_others(penstock: C
 
 def test_two_applications_that_make_and_change_one_table_at_once_lose_no_row(penstock: Command) -> None:
     def writes(writer: str) -> None:
-        changes = [*((INSERT, number) for number in range(5)), *((MERGE, number) for number in range(2))]
+        changes = [*((INSERT, number) for number in range(3)), *((MERGE, number) for number in range(2))]
         made = (change.format(writer=writer, number=number) for change, number in changes)
         penstock.ok("sql", *SMALL, ";".join([MAKE_COUNTS, *made]))
 
@@ -118,5 +118,5 @@ def test_two_applications_that_make_and_change_one_table_at_once_lose_no_row(pen
         DROP TABLE raced.counts PURGE;
         DROP DATABASE raced
     """).rows
-    numbers = [2, 3, 4, 100, 101]
-    assert rows == [[["one", numbers], ["two", numbers]], [[14]]]
+    numbers = [2, 100, 101]
+    assert rows == [[["one", numbers], ["two", numbers]], [[10]]]

@@ -7,16 +7,17 @@ metastore service to run, to size, or to wait for; other engines have one (`engi
 from __future__ import annotations
 
 import re
+import threading
 import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection, Engine, text
 
 from penstock.catalog.connection import DatabaseUrl
 from penstock.catalog.database import METASTORE, Database
-from penstock.catalog.tables import Table, read_partition_locations, read_tables
+from penstock.catalog.tables import Table, read_owners, read_partition_locations, read_tables
 from penstock.errors import CatalogError, MissingRequirement, NotFound
 from penstock.formats import as_properties, configuration_xml
 from penstock.runtime import tool
@@ -192,6 +193,22 @@ class Metastore:
                     why=f"DataNucleus SchemaTool ended with {making.ending}:\n{last}",
                     fix="fix the cause and run the command again; it completes the existing tables",
                 )
+
+
+class DatabaseOwners:
+    """The instances to which databases belong, read over connections that are kept. Thread-safe."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._turn = threading.Lock()
+        self._engine: Engine | None = None
+
+    def __call__(self) -> dict[str, str]:
+        """Return the instance of each database that belongs to one, by the database's name in lower case."""
+        with self._turn:
+            self._engine = self._engine or self._database.engine(METASTORE)
+        with self._engine.connect() as connection:
+            return read_owners(connection) if _has_schema(connection) else {}
 
 
 def _has_schema(connection: Connection) -> bool:

@@ -92,6 +92,11 @@ def read_partition_locations(connection: Connection, table: Table) -> list[str]:
     return [location for (location,) in connection.execute(_PARTITION_LOCATIONS, chosen) if location]
 
 
+def read_owners(connection: Connection) -> dict[str, str]:
+    """Return the instances of the databases that belong to one, by the databases' names in lower case."""
+    return {name.lower(): instance for name, instance in connection.execute(_OWNERS) if instance}
+
+
 def _table(row: RowMapping, parameters: Mapping[str, str], columns: Iterable[Column], partitions: int) -> Table:
     view = row["kind"] == "VIRTUAL_VIEW"
     all_columns = _spark_columns(parameters) or tuple(columns)
@@ -217,6 +222,11 @@ _COLUMNS = text("""
 _PARTITIONS = text("""
     SELECT "TBL_ID" AS table, count(*) AS count FROM "PARTITIONS" WHERE "TBL_ID" IN :tables GROUP BY "TBL_ID"
 """).bindparams(bindparam("tables", expanding=True))
+
+_OWNERS = text("""
+    SELECT d."NAME", p."PARAM_VALUE" FROM "DATABASE_PARAMS" p JOIN "DBS" d ON d."DB_ID" = p."DB_ID"
+    WHERE p."PARAM_KEY" = 'penstock.instance'
+""")
 
 _PARTITION_LOCATIONS = text("""
     SELECT s."LOCATION" FROM "PARTITIONS" p

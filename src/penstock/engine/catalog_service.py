@@ -1,14 +1,16 @@
-"""The catalog for engines other than Spark: the Hive metastore's Thrift protocol, in a process of its own.
+"""The catalog for engines other than Spark: the Hive metastore's and Iceberg's protocols, each in a process of its own.
 
-The process changes tables with the lake's credentials, which it reads from private files, as an application's do.
+Each process changes tables with the lake's credentials, which it reads from private files, as an application's do.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator
-from dataclasses import dataclass
+import secrets
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from penstock.catalog.database import Database
@@ -27,20 +29,41 @@ from penstock.runtime import jvm, tool
 PORT = 9083
 """The port of every Hive metastore."""
 
-_MAIN = "io.penstock.catalog.MetastoreService"
 _CANNOT_LISTEN = 2
+_KEY_FILE = "key"
+
+
+@dataclass(frozen=True)
+class _Program:
+    name: str
+    """The name of its directory, lock and log in the state directory."""
+    title: str
+    main: str
+
+
+_METASTORE = _Program("metastore", "A metastore service", "io.penstock.catalog.MetastoreService")
+_ICEBERG = _Program("iceberg", "An Iceberg catalog", "io.penstock.catalog.IcebergService")
 
 
 @dataclass
-class MetastoreService:
-    """A metastore service that serves."""
+class CatalogProcess:
+    """A process that serves."""
 
     url: str
-    """The address that clients set as `hive.metastore.uris`."""
-    lake: Lake
+    """The address that clients set as `hive.metastore.uris`, or that of Iceberg's protocol."""
+    _access: _Access
     _process: tool.ToolRun
     _refusal: PenstockError | None = None
     _wanted: bool = True
+
+    @property
+    def lake(self) -> Lake:
+        """The lake in which new databases and tables are made."""
+        return self._access.lake
+
+    @property
+    def ended(self) -> bool:
+        return self._process.ended
 
     def end(self, because: PenstockError | None = None) -> None:
         """Let `wait` return, or raise `because`."""
@@ -54,73 +77,150 @@ class MetastoreService:
         if self._refusal:
             raise self._refusal
         if self._wanted:
-            raise _failed(self._process)
+            raise _failed(self._access.program, self._process)
 
 
 @contextlib.contextmanager
-def metastore_service(home: Home, lake: str | None, host: str, port: int) -> Iterator[MetastoreService]:
+def metastore_service(home: Home, lake: str | None, host: str, port: int) -> Iterator[CatalogProcess]:
     """Start a metastore service for the tables of this home, and end it when the caller leaves.
 
     New databases and tables are made in `lake` (default: the default lake), for all tables of which it has credentials.
     `port` 0 chooses a free one. Raises `StateError` while that lake has another service, `MissingRequirement` where it
     cannot listen there, `CatalogError` or `LakeError` where database or lake do not work.
     """
+    with _running(_METASTORE, home, lake, [host, str(port)]) as (access, process):
+        listening = next(process.lines(), "").strip()
+        if not listening and process.code == _CANNOT_LISTEN:
+            raise _cannot_listen(host, port, process)
+        with _serving(f"thrift://{url_host(host)}", listening, access, process) as service:
+            yield service
+
+
+class IcebergCatalog:
+    """Iceberg's REST catalog for this home, as a process that its first user starts. Thread-safe.
+
+    It serves whoever has its key, so that its user decides who may do what. A request after it ended, however it did,
+    starts it anew.
+    """
+
+    def __init__(self, home: Home) -> None:
+        self._home = home
+        self._turn = threading.Lock()
+        self._held = contextlib.ExitStack()
+        self._process: CatalogProcess | None = None
+        self.key = secrets.token_urlsafe(32)
+
+    def url(self, lost: str | None = None) -> str:
+        """Return the address of the process that serves now, of another one where that at `lost` does not answer.
+
+        Raises as `metastore_service` does.
+        """
+        with self._turn:
+            if self._process is None or self._process.ended or self._process.url == lost:
+                self._held.close()
+                self._process = None
+                self._process = self._held.enter_context(self._serving())
+            return self._process.url
+
+    def close(self) -> None:
+        """End the process; a later request would start another."""
+        with self._turn:
+            self._held.close()
+            self._process = None
+
+    @contextlib.contextmanager
+    def _serving(self) -> Iterator[CatalogProcess]:
+        files, arguments = {_KEY_FILE: self.key}, [f"{tool.PRIVATE}/{_KEY_FILE}"]
+        with (
+            _running(_ICEBERG, self._home, None, arguments, files) as (access, process),
+            _serving("http://127.0.0.1", next(process.lines(), "").strip(), access, process) as service,
+        ):
+            yield service
+
+
+@dataclass(frozen=True)
+class _Access:
+    """A program's lake and its credentials there: the lake's own, or temporary ones made with them."""
+
+    program: _Program
+    lake: Lake
+    own: Credentials | None
+    given: Credentials | Lease | None
+
+    def renewed(self) -> Credentials | Lease:
+        assert self.own is not None  # noqa: S101  only what was given is renewed
+        return credentials_for(self.lake, self.own, self.user)
+
+    @property
+    def user(self) -> str:
+        return f"{self.program.name}-{os.getpid()}"
+
+
+@contextlib.contextmanager
+def _running(
+    program: _Program, home: Home, lake: str | None, arguments: Sequence[str], also: Mapping[str, str] | None = None
+) -> Iterator[tuple[_Access, tool.ToolRun]]:
+    """Start a program that has the catalog's database and the lake in private files, beside those in `also`."""
     database = Database(home)
     preparation = Preparation(home, database, lake)
     found, _ = preparation.lake, preparation.hive_site()
-    own = Lakes(home).client_credentials(found)
-    name = f"metastore-{os.getpid()}"
-    given = None if own is None else credentials_for(found, own, name)
+    access = _access(program, found, Lakes(home).client_credentials(found))
     settings = {**lake_settings.spark_settings(found), **lake_settings.gateway_settings(found)}
     hadoop = {
         key.removeprefix(HADOOP_PREFIX): value for key, value in settings.items() if key.startswith(HADOOP_PREFIX)
     }
     files = {
-        **lake_settings.private_files(found, given),
+        **lake_settings.private_files(found, access.given),
         "hive-site.xml": Metastore(database).service_site(f"{found.root}/warehouse"),
         "core-site.xml": configuration_xml({**hadoop, "fs.s3a.buffer.dir": "${java.io.tmpdir}"}),
+        **(also or {}),
     }
+    with (
+        home.lock(
+            f"{program.name}-{found.name}",
+            busy=f"{program.title} of lake {found.name} is running already",
+            fix="use its address, or end it first",
+        ),
+        tool.run(
+            program.main,
+            arguments,
+            files=files,
+            environment={"LC_ALL": "C.UTF-8", "PATH": os.defpath, **lake_settings.environment(found)},
+            options=[
+                *jvm.trust_options(jvm.find_java(), found.authorities, cache=home.cache),
+                "-Dlog4j2.configurationFile=classpath:log4j2-service.properties",
+                f"-Dpenstock.log={home.root / f'{program.name}.log'}",
+            ],
+            jars=[*jvm.class_path(), Path(tool.PRIVATE)],
+            directory=home.root / program.name / found.name,
+        ) as process,
+    ):
+        yield access, process
+
+
+def _access(program: _Program, lake: Lake, own: Credentials | None) -> _Access:
+    access = _Access(program, lake, own, None)
+    return access if own is None else replace(access, given=access.renewed())
+
+
+@contextlib.contextmanager
+def _serving(url: str, port: str, access: _Access, process: tool.ToolRun) -> Iterator[CatalogProcess]:
+    """Renew the program's credentials while it serves at `port`, which is empty where it does not."""
+    if not port:
+        raise _failed(access.program, process)
+    service = CatalogProcess(f"{url}:{port}", access, process)
     with contextlib.ExitStack() as stack:
-        stack.enter_context(
-            home.lock(
-                f"metastore-{found.name}",
-                busy=f"A metastore service of lake {found.name} is running already",
-                fix="use its address, or end it first",
+        if isinstance(access.given, Lease):
+            file = process.private / lake_settings.CREDENTIALS_FILE
+            renewal = CredentialRenewal(
+                access.user,
+                access.given,
+                issue=access.renewed,
+                write=lambda content: write_atomically(file, content),
+                give_up=service.end,
             )
-        )
-        process = stack.enter_context(
-            tool.run(
-                _MAIN,
-                [host, str(port)],
-                files=files,
-                environment={"LC_ALL": "C.UTF-8", "PATH": os.defpath, **lake_settings.environment(found)},
-                options=[
-                    *jvm.trust_options(jvm.find_java(), found.authorities, cache=home.cache),
-                    "-Dlog4j2.configurationFile=classpath:log4j2-service.properties",
-                    f"-Dpenstock.log={home.root / 'metastore.log'}",
-                ],
-                jars=[*jvm.class_path(), Path(tool.PRIVATE)],
-                directory=home.root / "metastore" / found.name,
-            )
-        )
-        listening = next(process.lines(), "").strip()
-        if not listening:
-            raise _cannot_listen(host, port, process) if process.code == _CANNOT_LISTEN else _failed(process)
-        service = MetastoreService(f"thrift://{url_host(host)}:{listening}", found, process)
-        if isinstance(given, Lease) and own is not None:
-            stack.callback(_renewal(name, service, own, given).close)
+            stack.callback(renewal.close)
         yield service
-
-
-def _renewal(name: str, service: MetastoreService, own: Credentials, held: Lease) -> CredentialRenewal:
-    file = service._process.private / lake_settings.CREDENTIALS_FILE
-    return CredentialRenewal(
-        name,
-        held,
-        issue=lambda: credentials_for(service.lake, own, name),
-        write=lambda content: write_atomically(file, content),
-        give_up=service.end,
-    )
 
 
 def _cannot_listen(host: str, port: int, process: tool.ToolRun) -> PenstockError:
@@ -131,9 +231,9 @@ def _cannot_listen(host: str, port: int, process: tool.ToolRun) -> PenstockError
     )
 
 
-def _failed(process: tool.ToolRun) -> PenstockError:
+def _failed(program: _Program, process: tool.ToolRun) -> PenstockError:
     return CatalogError(
-        "The metastore service ended",
+        f"{program.title} ended",
         why="\n".join([*process.last_errors(), f"Java ended with {process.ending}"]),
-        fix="read metastore.log in the state directory, then: penstock doctor",
+        fix=f"read {program.name}.log in the state directory, then: penstock doctor",
     )

@@ -52,6 +52,10 @@ class ToolRun:
         """The exit code in words: `exit code 1`, `signal SIGKILL`."""
         return f"signal {signal.Signals(-self.code).name}" if self.code < 0 else f"exit code {self.code}"
 
+    @property
+    def ended(self) -> bool:
+        return self._process.poll() is not None
+
     def end(self) -> None:
         """Ask it to end, which `lines` and `code` then wait for."""
         self._process.terminate()

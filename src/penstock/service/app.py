@@ -25,7 +25,7 @@ from penstock.engine.tokens import Scope
 from penstock.errors import PenstockError, ServiceError
 from penstock.service import console, problems, responses
 from penstock.service.access_log import AnsweredRequest
-from penstock.service.api import access, applications, data, lab, logs, queues, sessions, spark_ui, uploads
+from penstock.service.api import access, applications, data, iceberg, lab, logs, queues, sessions, spark_ui, uploads
 from penstock.service.auth import Auditor, Reader
 from penstock.service.context import CurrentService, Service
 from penstock.service.guards import Guard, RequestLimits
@@ -194,6 +194,7 @@ _ROUTERS = (
     uploads.router,
     queues.router,
     data.router,
+    iceberg.router,
     access.tokens_router,
     access.audit_router,
     sessions.changes_router,

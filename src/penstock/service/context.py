@@ -14,6 +14,9 @@ from prometheus_client.gc_collector import GCCollector
 from prometheus_client.process_collector import ProcessCollector
 from prometheus_client.registry import Collector
 
+from penstock.catalog.database import Database
+from penstock.catalog.metastore import DatabaseOwners
+from penstock.engine.catalog_service import IcebergCatalog
 from penstock.engine.engine import Engine
 from penstock.engine.repository.applications import now
 from penstock.engine.repository.retention import Retention
@@ -22,6 +25,7 @@ from penstock.home import Home
 from penstock.service.access_log import AnsweredRequest
 from penstock.service.auth import BrowserGrants
 from penstock.service.guards import ConcurrencyLimits, RequestCounts
+from penstock.service.iceberg import IcebergFront
 from penstock.service.listening import PORT
 from penstock.service.problems import PathRedactor
 from penstock.service.spark_ui import SparkOrigin, SparkUi
@@ -128,6 +132,7 @@ class Service:
         self.browser_grants = BrowserGrants(self.tokens, now)
         self.request_counts = RequestCounts(self.bounds)
         self.spark_ui = SparkUi(self.tokens, now)
+        self.iceberg = IcebergFront(IcebergCatalog(self.home), DatabaseOwners(Database(self.home)))
 
     def notify(self, application_id: str) -> None:
         """Announce that an application changed. Called on the event loop."""

@@ -185,6 +185,7 @@ async def _background_tasks(service: Service, webhooks: Webhooks, spark_app: Fas
         service.closing.set()
         for worker in workers:
             await asyncio.to_thread(worker.join, GRACE_SECONDS)
+        await asyncio.to_thread(service.iceberg.close)
         access_log.log_event("ended")
 
 

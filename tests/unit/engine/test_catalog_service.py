@@ -1,18 +1,20 @@
-"""A metastore service keeps the credentials of its lake, and ends when it cannot."""
+"""The catalog's processes renew the credentials of their lake, end when they cannot, and are replaced when they end."""
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
 
 import pytest
 
 from penstock.engine import catalog_service
-from penstock.engine.catalog_service import MetastoreService
+from penstock.engine.catalog_service import CatalogProcess, IcebergCatalog
 from penstock.errors import CatalogError, LakeError
+from penstock.home import Home
 from penstock.lake.model import Credentials, Lake
 from penstock.lake.settings import CREDENTIALS_FILE, parse_lease
 from penstock.lake.sts import Lease
@@ -28,13 +30,15 @@ class Java:
     """The service's process, which ends when it is asked to."""
 
     private: Path
-    ended: bool = field(default=False)
+    printed: str = ""
+    code: int = 3
+    ended: bool = False
 
     def end(self) -> None:
         self.ended = True
 
     def lines(self) -> Iterator[str]:
-        return iter(())
+        return iter((self.printed,) if self.printed else ())
 
     def last_errors(self) -> list[str]:
         return ["Out of memory"]
@@ -47,30 +51,35 @@ def lease(key: str, *, age: float = 0.0) -> Lease:
     return Lease(Credentials(key, "secret"), issued, issued + 900)
 
 
+def access(
+    given: Lease | None = None, program: catalog_service._Program = catalog_service._METASTORE
+) -> catalog_service._Access:
+    return catalog_service._Access(program, LAKE, OWN, given)
+
+
 @pytest.fixture
 def java(tmp_path: Path) -> Java:
     return Java(tmp_path)
 
 
 @pytest.fixture
-def service(java: Java) -> MetastoreService:
-    return MetastoreService("thrift://127.0.0.1:1", LAKE, cast("ToolRun", java))
+def service(java: Java) -> CatalogProcess:
+    return CatalogProcess("thrift://127.0.0.1:1", access(), cast("ToolRun", java))
 
 
 def test_temporary_credentials_are_replaced_where_the_service_reads_them(
-    service: MetastoreService, java: Java, monkeypatch: pytest.MonkeyPatch
+    java: Java, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(catalog_service, "credentials_for", lambda lake, own, name: lease(f"for {lake.name}"))
-    renewal = catalog_service._renewal("metastore-1", service, OWN, lease("AK1", age=600))
-    within((java.private / CREDENTIALS_FILE).exists)
-    renewal.close()
+    with catalog_service._serving("thrift://127.0.0.1", "1", access(lease("AK1", age=600)), cast("ToolRun", java)):
+        within((java.private / CREDENTIALS_FILE).exists)
     found = parse_lease((java.private / CREDENTIALS_FILE).read_text("utf-8"))
     assert found is not None
     assert found.credentials.access_key == "for lake"
     assert not java.ended
 
 
-def test_a_service_whose_credentials_cannot_be_renewed_ends_and_says_why(service: MetastoreService, java: Java) -> None:
+def test_a_service_whose_credentials_cannot_be_renewed_ends_and_says_why(service: CatalogProcess, java: Java) -> None:
     service.end(LakeError("The lake credentials of metastore-1 ended and could not be renewed"))
     assert java.ended
     with pytest.raises(LakeError, match="could not be renewed"):
@@ -78,7 +87,7 @@ def test_a_service_whose_credentials_cannot_be_renewed_ends_and_says_why(service
 
 
 def test_a_service_that_was_ended_is_no_error_and_one_that_ended_by_itself_is(
-    service: MetastoreService, java: Java
+    service: CatalogProcess, java: Java
 ) -> None:
     with pytest.raises(CatalogError, match="ended") as raised:
         service.wait()
@@ -87,3 +96,61 @@ def test_a_service_that_was_ended_is_no_error_and_one_that_ended_by_itself_is(
     service.end()
     service.wait()
     assert java.ended
+
+
+class Programs:
+    """Runs of a program in the place of Java; each prints a port of its own."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+        self.started: list[Java] = []
+        self.serving = True
+        self.left = 0
+
+    @contextlib.contextmanager
+    def run(self, *_: object) -> Iterator[tuple[catalog_service._Access, Java]]:
+        java = Java(self._root, f"{len(self.started) + 1}\n" if self.serving else "")
+        self.started.append(java)
+        try:
+            yield access(program=catalog_service._ICEBERG), java
+        finally:
+            self.left += 1
+
+
+@pytest.fixture
+def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Programs:
+    made = Programs(tmp_path)
+    monkeypatch.setattr(catalog_service, "_running", made.run)
+    return made
+
+
+def test_the_iceberg_catalog_is_started_once_and_again_after_it_ended(programs: Programs, tmp_path: Path) -> None:
+    catalog = IcebergCatalog(Home(tmp_path))
+    assert not programs.started
+    assert [catalog.url(), catalog.url()] == ["http://127.0.0.1:1"] * 2
+    programs.started[0].ended = True
+    assert catalog.url() == "http://127.0.0.1:2"
+    assert programs.left == 1
+    catalog.close()
+    assert programs.left == 2
+
+
+def test_an_iceberg_catalog_that_does_not_answer_is_replaced_once(programs: Programs, tmp_path: Path) -> None:
+    catalog = IcebergCatalog(Home(tmp_path))
+    first = catalog.url()
+    second = catalog.url(lost=first)
+    # Another request lost the same one.
+    assert catalog.url(lost=first) == second != first
+    catalog.close()
+
+
+def test_an_iceberg_catalog_that_ends_before_it_serves_says_why(programs: Programs, tmp_path: Path) -> None:
+    catalog = IcebergCatalog(Home(tmp_path))
+    programs.serving = False
+    with pytest.raises(CatalogError, match="An Iceberg catalog ended") as raised:
+        catalog.url()
+    assert "Out of memory" in raised.value.why
+    assert programs.left == 1
+    programs.serving = True
+    assert catalog.url() == "http://127.0.0.1:2"
+    catalog.close()

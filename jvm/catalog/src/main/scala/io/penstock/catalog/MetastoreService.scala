@@ -36,7 +36,7 @@ object MetastoreService {
       try {
         val socket = listen(new InetSocketAddress(InetAddress.getByName(host), port.toInt))
         val server = serverOf(socket, new HiveConf(classOf[HiveMetaStore]))
-        endWithInput(server)
+        endWithInput(() => server.stop())
         println(socket.getServerSocket.getLocalPort)
         server.serve()
       } catch {
@@ -49,11 +49,12 @@ object MetastoreService {
       sys.exit(2)
   }
 
-  private def endWithInput(server: TThreadPoolServer): Unit = {
+  /** Who started a service holds the other end of its standard input, so that it ends with that one. */
+  private[catalog] def endWithInput(stop: () => Unit): Unit = {
     val watching = new Thread(
       () => {
         while (System.in.read() >= 0) {}
-        server.stop()
+        stop()
       },
       "end of input"
     )

@@ -144,6 +144,7 @@ private object SessionCatalog {
    * A table's location has a name of its own: after a table was renamed, or dropped with its files left, a new one of
    * its name would lie among these files, and its maintenance would delete them.
    */
-  val Defaults: Map[String, String] =
-    Map("type" -> "hive", "cache-enabled" -> "false", "unique-table-location" -> "true")
+  val UniqueLocations: (String, String) = "unique-table-location" -> "true"
+
+  val Defaults: Map[String, String] = Map("type" -> "hive", "cache-enabled" -> "false", UniqueLocations)
 }

@@ -1,0 +1,72 @@
+package io.penstock.catalog
+
+import java.util
+
+import scala.jdk.CollectionConverters._
+
+import org.apache.hadoop.fs.Path
+import org.apache.iceberg.TableProperties
+import org.apache.iceberg.catalog.{Namespace, SupportsNamespaces}
+import org.apache.iceberg.exceptions.ForbiddenException
+import org.apache.iceberg.io.{FileIO, InputFile, OutputFile}
+import org.apache.iceberg.view.ViewProperties
+
+/**
+ * The rule by which clients of the REST catalog name locations: within that of the table's own namespace, and in no
+ * other one's. The catalog writes and deletes with credentials for everything, so a location that it believed would be
+ * the way into another's files.
+ */
+private[catalog] final class OwnLocations(catalog: SupportsNamespaces) {
+
+  /** @throws ForbiddenException for the first location that lies outside of the namespace */
+  def check(namespace: Namespace, named: Seq[String]): Unit =
+    named.find(!allows(namespace, _)).foreach { location =>
+      throw new ForbiddenException(
+        "The location %s is not within the namespace's own, %s",
+        location,
+        locationOf(namespace).getOrElse("which it has none")
+      )
+    }
+
+  def allows(namespace: Namespace, location: String): Boolean = {
+    val own = locationOf(namespace)
+    // The namespace `default` lies around the others.
+    def inner = catalog.listNamespaces.asScala
+      .filter(_ != namespace)
+      .flatMap(locationOf)
+      .filter(other => own.exists(OwnLocations.within(_, other)))
+    own.exists(OwnLocations.within(_, location)) && !inner.exists(OwnLocations.within(_, location))
+  }
+
+  private def locationOf(namespace: Namespace): Option[String] =
+    Option(catalog.loadNamespaceMetadata(namespace).get("location"))
+}
+
+private[catalog] object OwnLocations {
+
+  /** Properties by which a table or a view has its files written elsewhere than at its location. */
+  val Properties = Seq(
+    TableProperties.WRITE_DATA_LOCATION,
+    TableProperties.WRITE_METADATA_LOCATION,
+    // Names of earlier releases of Iceberg, which other engines may still follow.
+    "write.object-storage.path",
+    "write.folder-storage.path",
+    ViewProperties.WRITE_METADATA_LOCATION
+  ).distinct
+
+  /** Whether `inner` is `outer` or lies in it, whatever `..` either has. */
+  def within(outer: String, inner: String): Boolean = {
+    val ancestors = Iterator.iterate(normal(inner))(_.getParent).takeWhile(_ != null)
+    ancestors.contains(normal(outer))
+  }
+
+  private def normal(location: String): Path = new Path(new Path(location).toUri.normalize)
+}
+
+/** A table's files, of which only those at `location` can be deleted: its metadata may name any. */
+private[catalog] final class DeletesWithin(files: FileIO, location: String) extends FileIO {
+  override def newInputFile(path: String): InputFile = files.newInputFile(path)
+  override def newOutputFile(path: String): OutputFile = files.newOutputFile(path)
+  override def deleteFile(path: String): Unit = if (OwnLocations.within(location, path)) files.deleteFile(path)
+  override def properties(): util.Map[String, String] = files.properties()
+}

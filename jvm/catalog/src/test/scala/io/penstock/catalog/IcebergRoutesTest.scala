@@ -1,0 +1,187 @@
+package io.penstock.catalog
+
+import java.nio.charset.StandardCharsets.UTF_8
+
+import scala.jdk.CollectionConverters._
+
+import org.apache.iceberg.catalog.{Namespace, TableIdentifier}
+import org.apache.iceberg.exceptions._
+import org.apache.iceberg.inmemory.{InMemoryCatalog, InMemoryFileIO}
+import org.apache.iceberg.rest.RESTResponse
+import org.apache.iceberg.rest.responses._
+import org.apache.iceberg.types.Types
+import org.apache.iceberg.{DataFiles, FileFormat, PartitionSpec, Schema}
+import org.scalatest.funsuite.AnyFunSuite
+
+class IcebergRoutesTest extends AnyFunSuite {
+
+  private val schema = new Schema(Types.NestedField.required(1, "id", Types.LongType.get))
+  private val columns = """{"type": "struct", "fields": [{"id": 1, "name": "id", "required": true, "type": "long"}]}"""
+
+  /** A catalog with the namespaces `sales` and `stock`, and one around them, as the metastore's `default` is. */
+  private final class Fixture {
+    val catalog = new InMemoryCatalog
+    catalog.initialize("memory", Map("warehouse" -> "s3a://lake/warehouse").asJava)
+    for ((name, location) <- Seq("default" -> "", "sales" -> "/sales.db", "stock" -> "/stock.db"))
+      catalog.createNamespace(Namespace.of(name), Map("location" -> s"s3a://lake/warehouse$location").asJava)
+    private val routes = new IcebergRoutes(catalog)
+
+    def ask(method: String, path: String, body: String = "", query: Map[String, String] = Map()): Option[RESTResponse] =
+      routes.respond(method, s"/v1/lake/$path", query, body.getBytes(UTF_8))
+
+    def create(name: String, more: String = ""): Option[RESTResponse] =
+      ask("POST", "namespaces/sales/tables", s"""{"name": "$name", "schema": $columns$more}""")
+
+    def config: ConfigResponse =
+      routes.respond("GET", "/v1/config", Map(), Array()).get.asInstanceOf[ConfigResponse]
+
+    val orders: TableIdentifier = TableIdentifier.of("sales", "orders")
+  }
+
+  private val outside = Seq(
+    "s3a://lake/warehouse/stock.db/orders",
+    "s3a://lake/warehouse/sales.db/../stock.db/orders",
+    "s3a://lake/warehouse/sales.db2",
+    "s3a://other/warehouse/sales.db/orders",
+    "file:///etc"
+  )
+
+  test("a client learns what is offered") {
+    val offered = new Fixture().config.endpoints.asScala.map(_.toString)
+    assert(offered.contains("POST /v1/{prefix}/namespaces/{namespace}/tables/{table}"))
+    assert(!offered.contains("POST /v1/{prefix}/transactions/commit"))
+  }
+
+  test("a table is created, loaded, listed, renamed and dropped") {
+    val fixture = new Fixture
+    fixture.create("orders")
+    val loaded = fixture.ask("GET", "namespaces/sales/tables/orders").get.asInstanceOf[LoadTableResponse]
+    assert(loaded.tableMetadata.schema.sameSchema(schema))
+    val renaming =
+      """{"source": {"namespace": ["sales"], "name": "orders"}, "destination": {"namespace": ["stock"], "name": "a/b"}}"""
+    assert(fixture.ask("POST", "tables/rename", renaming).isEmpty)
+    assert(fixture.ask("HEAD", "namespaces/stock/tables/a%2Fb").isEmpty)
+    val listed = fixture.ask("GET", "namespaces/stock/tables").get.asInstanceOf[ListTablesResponse]
+    assert(listed.identifiers.asScala == Seq(TableIdentifier.of("stock", "a/b")))
+    assert(fixture.ask("DELETE", "namespaces/stock/tables/a%2Fb").isEmpty)
+    intercept[NoSuchTableException](fixture.ask("GET", "namespaces/stock/tables/a%2Fb"))
+  }
+
+  test("a commit that names a state which is no longer the table's is refused") {
+    val fixture = new Fixture
+    fixture.create("orders")
+    val stale = """{"requirements": [{"type": "assert-ref-snapshot-id", "ref": "main", "snapshot-id": 7}],
+      "updates": [{"action": "set-properties", "updates": {"a": "b"}}]}"""
+    val refused = intercept[Exception](fixture.ask("POST", "namespaces/sales/tables/orders", stale))
+    assert(IcebergRoutes.error(refused).code == 409)
+  }
+
+  test("a table's files are written within its namespace, wherever a client says it") {
+    for (location <- outside) {
+      val fixture = new Fixture
+      intercept[ForbiddenException](fixture.create("orders", s""", "location": "$location""""))
+      intercept[ForbiddenException](fixture.create("orders", s""", "stage-create": true, "location": "$location""""))
+      for (name <- Seq("write.data.path", "write.metadata.path", "write.object-storage.path"))
+        intercept[ForbiddenException](fixture.create("orders", s""", "properties": {"$name": "$location"}"""))
+      assert(!fixture.catalog.tableExists(fixture.orders))
+      fixture.create("orders", """, "location": "s3a://lake/warehouse/sales.db/elsewhere"""")
+      for (
+        update <- Seq(
+          s"""{"action": "set-location", "location": "$location"}""",
+          s"""{"action": "set-properties", "updates": {"write.data.path": "$location"}}"""
+        )
+      )
+        intercept[ForbiddenException](
+          fixture.ask("POST", "namespaces/sales/tables/orders", s"""{"requirements": [], "updates": [$update]}""")
+        )
+    }
+  }
+
+  test("a location within the outer namespace is not one of an inner namespace") {
+    val fixture = new Fixture
+    def create(location: String) = fixture.ask(
+      "POST",
+      "namespaces/default/tables",
+      s"""{"name": "orders", "schema": $columns, "location": "s3a://lake/warehouse/$location"}"""
+    )
+    intercept[ForbiddenException](create("stock.db/orders"))
+    assert(create("orders").isDefined)
+  }
+
+  test("a table does not ask for locks, for which its commits would wait in vain") {
+    val fixture = new Fixture
+    intercept[ForbiddenException](fixture.create("orders", """, "properties": {"engine.hive.lock-enabled": "true"}"""))
+    fixture.create("orders")
+    val locked = """{"action": "set-properties", "updates": {"engine.hive.lock-enabled": "true"}}"""
+    intercept[ForbiddenException](
+      fixture.ask("POST", "namespaces/sales/tables/orders", s"""{"requirements": [], "updates": [$locked]}""")
+    )
+  }
+
+  test("a namespace's location is the catalog's to choose") {
+    val fixture = new Fixture
+    val named = """"location": "s3a://lake/warehouse/stock.db""""
+    intercept[ForbiddenException](
+      fixture.ask("POST", "namespaces", s"""{"namespace": ["mine"], "properties": {$named}}""")
+    )
+    intercept[ForbiddenException](fixture.ask("POST", "namespaces/sales/properties", s"""{"updates": {$named}}"""))
+    intercept[ForbiddenException](fixture.ask("POST", "namespaces/sales/properties", """{"removals": ["location"]}"""))
+  }
+
+  test("a purge deletes the table's files, and none elsewhere that its metadata names") {
+    val fixture = new Fixture
+    val location = "s3a://lake/warehouse/sales.db/orders"
+    val table = fixture.catalog.buildTable(fixture.orders, schema).withLocation(location).create()
+    val files = table.io.asInstanceOf[InMemoryFileIO]
+    val (own, others) = (s"$location/data/1.parquet", "s3a://lake/warehouse/stock.db/2.parquet")
+    val added = table.newAppend()
+    for (path <- Seq(own, others)) {
+      files.addFile(path, Array[Byte](1))
+      added.appendFile(
+        DataFiles
+          .builder(PartitionSpec.unpartitioned)
+          .withPath(path)
+          .withFormat(FileFormat.PARQUET)
+          .withFileSizeInBytes(1)
+          .withRecordCount(1)
+          .build()
+      )
+    }
+    added.commit()
+    fixture.ask("DELETE", "namespaces/sales/tables/orders", query = Map("purgeRequested" -> "true"))
+    assert(!fixture.catalog.tableExists(fixture.orders))
+    assert(!files.fileExists(own))
+    assert(files.fileExists(others))
+  }
+
+  test("a drop without a purge leaves the files") {
+    val fixture = new Fixture
+    fixture.create("orders")
+    val table = fixture.catalog.loadTable(fixture.orders).asInstanceOf[org.apache.iceberg.BaseTable]
+    val metadata = table.operations.current.metadataFileLocation
+    fixture.ask("DELETE", "namespaces/sales/tables/orders")
+    assert(table.io.asInstanceOf[InMemoryFileIO].fileExists(metadata))
+  }
+
+  test("what is not offered is refused, and what is malformed, by the protocol's statuses") {
+    val fixture = new Fixture
+    def status(method: String, path: String, body: String = ""): Int =
+      IcebergRoutes.error(intercept[Exception](fixture.ask(method, path, body))).code
+    assert(status("POST", "transactions/commit", "{}") == 406)
+    assert(status("POST", "namespaces/sales/register", "{}") == 406)
+    assert(status("PUT", "namespaces") == 406)
+    assert(status("POST", "namespaces", "{") == 400)
+    assert(status("POST", "namespaces") == 400)
+    assert(status("POST", "namespaces", """{"namespace": ["sales"]}""") == 409)
+    assert(status("POST", "namespaces/sales/tables", """{"name": "orders"}""") == 400)
+    assert(status("GET", "namespaces/none") == 404)
+    assert(status("GET", "namespaces/sales/tables/none") == 404)
+    assert(status("GET", "namespaces/sales/views/none") == 404)
+  }
+
+  test("a defect's message stays in the log") {
+    val error = IcebergRoutes.error(new IllegalStateException("password=x"))
+    assert(error.code == 500)
+    assert(!error.message.contains("password"))
+  }
+}

@@ -1,0 +1,335 @@
+"""Iceberg's REST catalog behind the service: who may see and change which namespace, and the requests passed on.
+
+A namespace belongs to the instance that created it, as its property `penstock.instance` records: callers of other
+instances do not learn of it. One without an owner, as Spark's applications create them, is for every caller to read,
+and for those with rights on all instances to change. These are the rights of this protocol's clients; applications
+open the same metastore themselves, with the rights of whoever may submit them.
+"""
+
+from __future__ import annotations
+
+import enum
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+from urllib.parse import quote
+
+import httpx
+
+from penstock.engine.tokens import Caller, Scope
+from penstock.errors import Forbidden, InvalidInput, NotFound, PenstockError, Unauthenticated
+
+OWNER = "penstock.instance"
+"""The property of a namespace that names the instance it belongs to."""
+
+_READING = frozenset({"GET", "HEAD"})
+_NAME = re.compile(r"[A-Za-z0-9_]{1,128}")
+_QUERY = ("purgeRequested", "snapshots")
+_KEY_HEADER = "X-Penstock-Key"
+# A purge deletes a table's files one by one before it is answered.
+_TIMEOUT = httpx.Timeout(600.0, connect=5.0)
+# No connection is kept: one that the catalog closed meanwhile would fail like a commit of unknown outcome.
+_LIMITS = httpx.Limits(max_connections=64, max_keepalive_connections=0)
+
+
+class Action(enum.Enum):
+    LIST = "list"
+    READ = "read"
+    CREATE = "create"
+    CHANGE = "change"
+
+
+@dataclass(frozen=True)
+class Request:
+    """A request of the protocol. `path` has the decoded segments after the prefix, `query` the first values."""
+
+    method: str
+    path: tuple[str, ...]
+    query: Mapping[str, str]
+    body: bytes
+
+    @property
+    def reading(self) -> bool:
+        return self.method in _READING
+
+    def json(self) -> dict[str, Any]:
+        """Return the body. Raises `InvalidInput` where it is not a JSON object."""
+        try:
+            read = json.loads(self.body)
+        except ValueError:
+            read = None
+        if not isinstance(read, dict):
+            raise InvalidInput("The body is not a JSON object", fix="send what Iceberg's REST protocol describes")
+        return read
+
+
+@dataclass(frozen=True)
+class Intent:
+    """The effect that a request would have, and the namespaces concerned, by their names in lower case."""
+
+    action: Action
+    namespaces: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Answer:
+    status: int
+    body: bytes = b""
+
+
+def intent_of(request: Request) -> Intent:
+    """Return what the request would do. Raises `NotFound` for one outside the protocol, and `InvalidInput`."""
+    match request.path:
+        case ("namespaces",):
+            if not request.reading:
+                return Intent(Action.CREATE, (_level(request.json().get("namespace")),))
+            parent = request.query.get("parent")
+            return Intent(Action.READ, (_named(parent),)) if parent else Intent(Action.LIST)
+        case ("namespaces", namespace, *rest):
+            # A client's report on its scan changes nothing.
+            reading = request.reading or rest[2:] == ["metrics"]
+            return Intent(Action.READ if reading else Action.CHANGE, (_named(namespace),))
+        case ("tables" | "views", "rename"):
+            body = request.json()
+            ends = (body.get("source"), body.get("destination"))
+            return Intent(
+                Action.CHANGE, tuple(_level(end.get("namespace") if isinstance(end, dict) else None) for end in ends)
+            )
+    raise NotFound(f"This catalog does not offer {request.method} {'/'.join(request.path)[:200]}")
+
+
+def _level(value: object) -> str:
+    """Return the name in a body's list of levels, of which the metastore has one."""
+    if isinstance(value, list) and len(value) == 1 and isinstance(value[0], str):
+        return _named(value[0])
+    raise InvalidInput("The body names no namespace of one level", why="the metastore's databases have no levels")
+
+
+def _named(name: str) -> str:
+    """Return the name as the metastore stores it, which ignores case; any other text could mean another's database."""
+    if not _NAME.fullmatch(name):
+        raise InvalidInput(
+            f"“{name[:200]}” is not the name of a namespace",
+            why="the metastore's databases have names of letters, digits and underscores",
+        )
+    return name.lower()
+
+
+@dataclass(frozen=True)
+class Rights:
+    """The rights of a caller who works in one instance. `owners` has the instances of owned namespaces."""
+
+    caller: Caller
+    instance: str
+    owners: Mapping[str, str]
+
+    def sees(self, namespace: str) -> bool:
+        owner = self.owners.get(namespace)
+        return owner is None or self.caller.sees(owner)
+
+    def require(self, intent: Intent) -> None:
+        """Raise `NotFound` for a namespace that the caller does not see, `Forbidden` where a right is missing."""
+        if intent.action is Action.CREATE:
+            self.caller.require(Scope.SUBMIT, self.instance)
+            return
+        for namespace in intent.namespaces:
+            if not self.sees(namespace):
+                raise NoSuchNamespace(namespace)
+            if intent.action is Action.CHANGE:
+                self._require_change(namespace)
+
+    def _require_change(self, namespace: str) -> None:
+        owner = self.owners.get(namespace)
+        if owner is not None:
+            self.caller.require(Scope.SUBMIT, owner)
+        elif not self.caller.may(Scope.SUBMIT):
+            raise Forbidden(
+                f"The namespace {namespace} belongs to no instance, and your token has rights on some alone",
+                why="everybody reads it, so that not everybody may change it",
+                fix="create a namespace of your own instance, or ask an administrator for the scope submit on all",
+            )
+
+
+class NoSuchNamespace(NotFound):
+    """The caller sees no such namespace. The sentence is Iceberg's own, as for one that does not exist."""
+
+    def __init__(self, namespace: str) -> None:
+        super().__init__(f"Namespace does not exist: {namespace}")
+
+
+def with_owner(request: Request, instance: str) -> bytes:
+    """Return the body of a request that creates a namespace, or changes its properties, with an owner of ours."""
+    body = request.json()
+    if request.path == ("namespaces",):
+        body["properties"] = {**_properties(body, "properties"), OWNER: instance}
+        return json.dumps(body).encode()
+    removals = body.get("removals") or []
+    if OWNER in _properties(body, "updates") or (isinstance(removals, list) and OWNER in removals):
+        raise Forbidden(
+            f"The property {OWNER} cannot be changed",
+            why="it says which instance's the namespace is",
+            fix="create a namespace of the other instance, and rename the tables into it",
+        )
+    return json.dumps(body).encode()
+
+
+def _properties(body: Mapping[str, Any], name: str) -> dict[str, Any]:
+    found = body.get(name) or {}
+    if not isinstance(found, dict):
+        raise InvalidInput(f"“{name}” is not an object")
+    return found
+
+
+def snapshot_ids(request: Request) -> frozenset[int]:
+    """Return the ids of the snapshots that a commit to a table adds; none where the request is no such commit."""
+    match (request.method, request.path):
+        case ("POST", ("namespaces", _, "tables", _)):
+            updates = request.json().get("updates")
+        case _:
+            return frozenset()
+    found = [update.get("snapshot") for update in updates or () if isinstance(update, dict)]
+    ids = (snapshot.get("snapshot-id") for snapshot in found if isinstance(snapshot, dict))
+    return frozenset(one for one in ids if isinstance(one, int))
+
+
+def error_answer(status: int, kind: str, message: str) -> Answer:
+    """An error in the protocol's form; `kind` is the name of Iceberg's exception."""
+    return Answer(status, json.dumps({"error": {"message": message, "type": kind, "code": status}}).encode())
+
+
+def refusal(error: PenstockError) -> Answer:
+    """Return an error of Penstock's as the protocol's clients understand it.
+
+    Nothing was sent to the catalog, so that no status is one by which a client takes a commit's outcome for unknown.
+    """
+    if isinstance(error, NoSuchNamespace):
+        return error_answer(404, "NoSuchNamespaceException", error.problem)
+    for kind, status, name in (
+        (Unauthenticated, 401, "NotAuthorizedException"),
+        (Forbidden, 403, "ForbiddenException"),
+        (NotFound, 404, "NotFoundException"),
+        (InvalidInput, 400, "BadRequestException"),
+    ):
+        if isinstance(error, kind):
+            return error_answer(status, name, str(error))
+    return error_answer(503, "ServiceUnavailableException", str(error))
+
+
+class Catalog(Protocol):
+    """The process that answers; see `engine.catalog_service.IcebergCatalog`."""
+
+    key: str
+
+    def url(self, lost: str | None = None) -> str:
+        """Return its address, of another process where the one at `lost` does not answer."""
+
+    def close(self) -> None:
+        """End the process."""
+
+
+class IcebergFront:
+    """Passes the requests on that their callers may make. Thread-safe."""
+
+    def __init__(
+        self,
+        catalog: Catalog,
+        owners: Callable[[], Mapping[str, str]],
+        transport: httpx.BaseTransport | None = None,
+    ) -> None:
+        self._catalog = catalog
+        self._owners = owners
+        # The environment's proxies are not for loopback.
+        self._client = httpx.Client(timeout=_TIMEOUT, limits=_LIMITS, trust_env=False, transport=transport)
+
+    def configuration(self, instance: str) -> Answer:
+        """Return what a client asks for first: what is offered, and the prefix of its further requests."""
+        answer = self._send(Request("GET", ("config",), {}, b""), prefix=())
+        body = json.loads(answer.body)
+        body["overrides"] = {**body.get("overrides", {}), "prefix": instance}
+        return Answer(answer.status, json.dumps(body).encode())
+
+    def answer(self, caller: Caller, instance: str, request: Request) -> Answer:
+        """Raises as `Rights.require` and `intent_of` do, and `CatalogError` where the catalog does not start."""
+        intent = intent_of(request)
+        rights = Rights(caller, instance, self._owners())
+        rights.require(intent)
+        if intent.action is Action.CREATE or request.path[2:] == ("properties",):
+            request = Request(request.method, request.path, request.query, with_owner(request, instance))
+        elif request.path[0] != "namespaces":
+            # As it was read here: a body with a name given twice is read by others in other ways.
+            request = Request(request.method, request.path, request.query, json.dumps(request.json()).encode())
+        answer = self._send(request)
+        return _seen_by(rights, answer) if intent.action is Action.LIST and answer.status == 200 else answer
+
+    def close(self) -> None:
+        self._client.close()
+        self._catalog.close()
+
+    def _send(self, request: Request, prefix: Sequence[str] = ("lake",)) -> Answer:
+        url = self._catalog.url()
+        try:
+            return self._once(url, request, prefix)
+        except httpx.ConnectError:
+            return self._again(url, request, prefix)
+        except httpx.HTTPError as error:
+            if request.reading:
+                return self._again(url, request, prefix)
+            return self._settled(url, request, prefix) or _unknown(error)
+
+    def _again(self, url: str, request: Request, prefix: Sequence[str]) -> Answer:
+        try:
+            return self._once(self._catalog.url(lost=url), request, prefix)
+        except httpx.HTTPError as error:
+            return _unknown(error)
+
+    def _settled(self, url: str, request: Request, prefix: Sequence[str]) -> Answer | None:
+        """Find out what became of a commit whose answer was lost; None where nothing says so.
+
+        A table that has the commit's snapshots shows that it succeeded. Otherwise it is sent once more, which cannot
+        apply it twice, since it names the state that it follows; a conflict may then be with itself.
+        """
+        added = snapshot_ids(request)
+        if not added:
+            return None
+        load = Request("GET", request.path, {}, b"")
+        found = self._again(url, load, prefix)
+        if _has(found, added):
+            return found
+        if found.status not in (200, 404):
+            return None
+        again = self._again(url, request, prefix)
+        if again.status in (409, 504) and _has(found := self._again(url, load, prefix), added):
+            return found
+        return again
+
+    def _once(self, url: str, request: Request, prefix: Sequence[str]) -> Answer:
+        path = "/".join(quote(part, safe="") for part in ("v1", *prefix, *request.path))
+        query = {name: request.query[name] for name in _QUERY if name in request.query}
+        headers = {_KEY_HEADER: self._catalog.key, "Content-Type": "application/json"}
+        answer = self._client.request(
+            request.method, f"{url}/{path}", params=query, content=request.body, headers=headers
+        )
+        return Answer(answer.status_code, answer.content)
+
+
+def _has(answer: Answer, snapshots: frozenset[int]) -> bool:
+    if answer.status != 200:
+        return False
+    return snapshots <= {found["snapshot-id"] for found in json.loads(answer.body)["metadata"].get("snapshots", ())}
+
+
+def _unknown(error: httpx.HTTPError) -> Answer:
+    return error_answer(
+        504,
+        "CommitStateUnknownException",
+        f"The catalog's answer was lost ({type(error).__name__}): whether the change was made is not known. "
+        "Look before you repeat it",
+    )
+
+
+def _seen_by(rights: Rights, answer: Answer) -> Answer:
+    body = json.loads(answer.body)
+    body["namespaces"] = [levels for levels in body["namespaces"] if rights.sees(".".join(levels).lower())]
+    return Answer(answer.status, json.dumps(body).encode())

@@ -1,0 +1,285 @@
+"""The rights on namespaces of Iceberg's catalog, and the outcome of a commit whose answer is lost."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import httpx
+import pytest
+
+from penstock.engine.tokens import EVERY_INSTANCE, Caller, Scope
+from penstock.errors import CatalogError, Forbidden, InvalidInput, NotFound, PenstockError
+from penstock.service import iceberg
+from penstock.service.iceberg import OWNER, Action, IcebergFront, Intent, NoSuchNamespace, Request, Rights, intent_of
+
+OWNERS = {"sales": "team-a", "stock": "team-b"}
+
+
+def caller(**grants: Scope) -> Caller:
+    return Caller("1", "tester", {name.replace("_", "-"): scope for name, scope in grants.items()})
+
+
+ADMINISTRATOR = Caller("0", "admin", {EVERY_INSTANCE: Scope.ADMINISTER})
+TEAM_A = caller(team_a=Scope.SUBMIT)
+READER_A = caller(team_a=Scope.READ)
+
+
+def asked(method: str, path: str, body: object = None, **query: str) -> Request:
+    return Request(method, tuple(path.split("/")), query, b"" if body is None else json.dumps(body).encode())
+
+
+RENAME = {"source": {"namespace": ["Sales"], "name": "a"}, "destination": {"namespace": ["stock"], "name": "b"}}
+
+
+@pytest.mark.parametrize(
+    ("request_", "expected"),
+    [
+        (asked("GET", "namespaces"), Intent(Action.LIST)),
+        (asked("GET", "namespaces", parent="Sales"), Intent(Action.READ, ("sales",))),
+        (asked("POST", "namespaces", {"namespace": ["Sales"]}), Intent(Action.CREATE, ("sales",))),
+        (asked("HEAD", "namespaces/SALES/tables/x"), Intent(Action.READ, ("sales",))),
+        (asked("POST", "namespaces/sales/tables/x/metrics", {}), Intent(Action.READ, ("sales",))),
+        (asked("POST", "namespaces/sales/tables/metrics", {}), Intent(Action.CHANGE, ("sales",))),
+        (asked("POST", "namespaces/sales/properties", {}), Intent(Action.CHANGE, ("sales",))),
+        (asked("DELETE", "namespaces/sales"), Intent(Action.CHANGE, ("sales",))),
+        (asked("POST", "tables/rename", RENAME), Intent(Action.CHANGE, ("sales", "stock"))),
+        (asked("POST", "views/rename", RENAME), Intent(Action.CHANGE, ("sales", "stock"))),
+    ],
+)
+def test_a_request_says_what_it_would_do_to_which_namespaces(request_: Request, expected: Intent) -> None:
+    assert intent_of(request_) == expected
+
+
+@pytest.mark.parametrize(
+    "name", ["", " sales", "sales ", "sa/les", "sales.orders", "sales\x1forders", "ſales", "\u212a"]
+)
+def test_a_name_that_the_metastore_could_take_for_another_is_refused(name: str) -> None:
+    with pytest.raises(InvalidInput):
+        intent_of(Request("GET", ("namespaces", name), {}, b""))
+    with pytest.raises(InvalidInput):
+        intent_of(asked("POST", "namespaces", {"namespace": [name]}))
+
+
+@pytest.mark.parametrize("body", [None, [], {"namespace": "sales"}, {"namespace": ["a", "b"]}, {"namespace": [1]}, {}])
+def test_a_body_without_a_namespace_of_one_level_is_refused(body: object) -> None:
+    with pytest.raises(InvalidInput):
+        intent_of(asked("POST", "namespaces", body))
+    with pytest.raises(InvalidInput):
+        intent_of(asked("POST", "tables/rename", {"source": body, "destination": {"namespace": ["sales"]}}))
+
+
+@pytest.mark.parametrize("path", ["", "transactions/commit", "oauth/tokens", "tables", "tables/rename/more", "../v1"])
+def test_what_lies_outside_of_the_protocol_is_not_passed_on(path: str) -> None:
+    with pytest.raises(NotFound):
+        intent_of(asked("POST", path, RENAME))
+
+
+def require(who: Caller, request: Request, instance: str = "team-a") -> None:
+    Rights(who, instance, OWNERS).require(intent_of(request))
+
+
+def test_a_namespace_of_another_instance_is_as_one_that_does_not_exist() -> None:
+    for request in (
+        asked("GET", "namespaces/stock"),
+        asked("GET", "namespaces/STOCK/tables/x"),
+        asked("POST", "namespaces/stock/tables/x", {}),
+        asked("DELETE", "namespaces/stock"),
+        asked("POST", "tables/rename", RENAME),
+    ):
+        with pytest.raises(NoSuchNamespace):
+            require(TEAM_A, request)
+        require(ADMINISTRATOR, request)
+
+
+def test_whoever_reads_an_instance_reads_its_namespaces_and_changes_none() -> None:
+    require(READER_A, asked("GET", "namespaces/sales/tables/x"))
+    for request in (
+        asked("POST", "namespaces/sales/tables/x", {}),
+        asked("POST", "namespaces", {"namespace": ["new"]}),
+    ):
+        with pytest.raises(Forbidden):
+            require(READER_A, request)
+        require(TEAM_A, request)
+
+
+def test_a_namespace_is_created_in_an_instance_that_the_caller_may_submit_to() -> None:
+    with pytest.raises(Forbidden):
+        require(
+            caller(team_a=Scope.SUBMIT, team_b=Scope.READ), asked("POST", "namespaces", {"namespace": ["x"]}), "team-b"
+        )
+
+
+def test_a_namespace_without_an_owner_is_everybodys_to_read_and_the_administrators_to_change() -> None:
+    require(READER_A, asked("GET", "namespaces/tpcds"))
+    with pytest.raises(Forbidden, match="belongs to no instance"):
+        require(TEAM_A, asked("DELETE", "namespaces/tpcds"))
+    require(caller(**{EVERY_INSTANCE: Scope.SUBMIT}), asked("DELETE", "namespaces/tpcds"))
+
+
+class FakeCatalog:
+    """A catalog that answers with `handler`, and counts its processes."""
+
+    key = "secret"
+
+    def __init__(self) -> None:
+        self.processes = 1
+
+    def url(self, lost: str | None = None) -> str:
+        self.processes += lost is not None
+        return f"http://127.0.0.1:{self.processes}"
+
+    def close(self) -> None:
+        self.processes = 0
+
+
+class Stage:
+    def __init__(self, handler: Callable[[httpx.Request], httpx.Response]) -> None:
+        self.sent: list[httpx.Request] = []
+        self.catalog = FakeCatalog()
+
+        def answered(request: httpx.Request) -> httpx.Response:
+            self.sent.append(request)
+            return handler(request)
+
+        self.front = IcebergFront(self.catalog, lambda: OWNERS, httpx.MockTransport(answered))
+
+    def ask(self, request: Request, who: Caller = ADMINISTRATOR, instance: str = "team-a") -> tuple[int, Any]:
+        answer = self.front.answer(who, instance, request)
+        return answer.status, json.loads(answer.body) if answer.body else None
+
+
+def ok(body: Mapping[str, Any] | None = None) -> Callable[[httpx.Request], httpx.Response]:
+    return lambda _: httpx.Response(200, json=body) if body is not None else httpx.Response(204)
+
+
+def test_a_request_is_passed_on_with_the_key_and_known_parameters_alone() -> None:
+    stage = Stage(ok({"metadata": {}}))
+    request = Request("GET", ("namespaces", "sales", "tables", "a/b ü"), {"snapshots": "refs", "evil": "1"}, b"")
+    assert stage.ask(request) == (200, {"metadata": {}})
+    (sent,) = stage.sent
+    assert sent.headers["x-penstock-key"] == "secret"
+    assert sent.url.raw_path == b"/v1/lake/namespaces/sales/tables/a%2Fb%20%C3%BC?snapshots=refs"
+
+
+def test_what_a_caller_may_not_do_never_reaches_the_catalog() -> None:
+    stage = Stage(ok())
+    with pytest.raises(PenstockError):
+        stage.ask(asked("DELETE", "namespaces/stock"), TEAM_A)
+    assert not stage.sent
+
+
+def test_a_list_has_the_namespaces_that_the_caller_sees() -> None:
+    stage = Stage(ok({"namespaces": [["sales"], ["Stock"], ["tpcds"]]}))
+    assert stage.ask(asked("GET", "namespaces"), READER_A) == (200, {"namespaces": [["sales"], ["tpcds"]]})
+    assert stage.ask(asked("GET", "namespaces"))[1]["namespaces"] == [["sales"], ["Stock"], ["tpcds"]]
+
+
+def test_a_new_namespace_belongs_to_the_instance_whatever_its_creator_says() -> None:
+    stage = Stage(ok({}))
+    stage.ask(asked("POST", "namespaces", {"namespace": ["new"], "properties": {OWNER: "team-b", "a": "b"}}), TEAM_A)
+    assert json.loads(stage.sent[0].content)["properties"] == {OWNER: "team-a", "a": "b"}
+
+
+@pytest.mark.parametrize("body", [{"updates": {OWNER: "team-b"}}, {"removals": [OWNER]}])
+def test_an_owner_cannot_be_changed(body: object) -> None:
+    stage = Stage(ok({}))
+    with pytest.raises(Forbidden, match="cannot be changed"):
+        stage.ask(asked("POST", "namespaces/sales/properties", body), TEAM_A)
+    assert not stage.sent
+
+
+def test_a_body_with_a_name_given_twice_reaches_the_catalog_as_it_was_judged() -> None:
+    stage = Stage(ok())
+    ends = '"source": {"namespace": ["stock"], "namespace": ["sales"]}, "destination": {"namespace": ["sales"]}'
+    twice = f"{{{ends}}}".encode()
+    stage.ask(Request("POST", ("tables", "rename"), {}, twice), TEAM_A)
+    assert stage.sent[0].content.count(b"stock") == 0
+
+
+def test_a_process_that_does_not_answer_is_replaced_and_asked_again() -> None:
+    def answer(request: httpx.Request) -> httpx.Response:
+        if request.url.port == 1:
+            raise httpx.ConnectError("refused")
+        return httpx.Response(200, json={})
+
+    stage = Stage(answer)
+    assert stage.ask(asked("POST", "namespaces/sales/tables", {}))[0] == 200
+    assert stage.catalog.processes == 2
+
+
+COMMIT = asked(
+    "POST", "namespaces/sales/tables/orders", {"updates": [{"action": "add-snapshot", "snapshot": {"snapshot-id": 7}}]}
+)
+
+
+class Table:
+    """A table behind a catalog whose answers to commits are lost: before or after a commit is made."""
+
+    def __init__(self, *, lost_before: int = 0, lost_after: int = 0, other: bool = False) -> None:
+        self.snapshots: list[int] = []
+        self.lost_before, self.lost_after, self.other = lost_before, lost_after, other
+
+    def __call__(self, request: httpx.Request) -> httpx.Response:
+        if request.method == "GET":
+            return self._loaded()
+        if self.lost_before:
+            self.lost_before -= 1
+            raise httpx.ReadError("killed")
+        if self.snapshots or self.other:
+            return httpx.Response(409, json={"error": {"code": 409}})
+        self.snapshots.append(7)
+        if self.lost_after:
+            self.lost_after -= 1
+            raise httpx.RemoteProtocolError("killed")
+        return self._loaded()
+
+    def _loaded(self) -> httpx.Response:
+        snapshots = [{"snapshot-id": one} for one in self.snapshots]
+        return httpx.Response(200, json={"metadata-location": "x", "metadata": {"snapshots": snapshots}})
+
+
+def test_a_commit_that_succeeded_before_the_catalog_was_killed_is_found() -> None:
+    table = Table(lost_after=1)
+    status, body = Stage(table).ask(COMMIT)
+    assert (status, body["metadata"]["snapshots"]) == (200, [{"snapshot-id": 7}])
+    assert table.snapshots == [7]
+
+
+def test_a_commit_that_the_kill_prevented_is_made_once() -> None:
+    table = Table(lost_before=1)
+    assert Stage(table).ask(COMMIT)[0] == 200
+    assert table.snapshots == [7]
+
+
+def test_a_commit_that_was_lost_twice_is_found() -> None:
+    table = Table(lost_before=1, lost_after=1)
+    assert Stage(table).ask(COMMIT)[0] == 200
+    assert table.snapshots == [7]
+
+
+def test_a_commit_that_lost_against_another_is_a_conflict_and_not_a_success() -> None:
+    assert Stage(Table(lost_before=1, other=True)).ask(COMMIT)[0] == 409
+
+
+def test_a_change_without_snapshots_whose_answer_was_lost_is_unknown_and_not_repeated() -> None:
+    def lost(_: httpx.Request) -> httpx.Response:
+        raise httpx.ReadError("killed")
+
+    stage = Stage(lost)
+    status, body = stage.ask(asked("POST", "namespaces/sales/tables/orders", {"updates": [{"action": "set-location"}]}))
+    assert (status, body["error"]["type"]) == (504, "CommitStateUnknownException")
+    assert len(stage.sent) == 1
+
+
+def test_errors_have_the_protocols_form() -> None:
+    for error, status in (
+        (NoSuchNamespace("x"), 404),
+        (Forbidden("no"), 403),
+        (InvalidInput("no"), 400),
+        (CatalogError("An Iceberg catalog ended"), 503),
+    ):
+        answer = iceberg.refusal(error)
+        assert answer.status == status
+        assert json.loads(answer.body)["error"]["code"] == status
