@@ -38,6 +38,8 @@ SELECT id, name FROM rest.orders ORDER BY id;
 SELECT count(*) FROM rest.ducks;
 MERGE INTO rest.orders o USING (SELECT * FROM VALUES (2, 'two'), (3, 'three') AS v(id, name)) s ON o.id = s.id
   WHEN MATCHED THEN UPDATE SET name = s.name WHEN NOT MATCHED THEN INSERT *;
+ANALYZE TABLE rest.orders COMPUTE STATISTICS;
+ANALYZE TABLE rest.orders COMPUTE STATISTICS FOR COLUMNS id;
 CREATE TABLE rest.theirs (id INT) USING iceberg;
 CREATE TABLE rest.plain (id INT) USING parquet;
 CREATE DATABASE shared;
@@ -119,10 +121,13 @@ def test_pyiceberg_duckdb_and_spark_use_each_others_tables(penstock: Command, se
     orders.append(table_of((1, "one"), (2, "b")))
     with duckdb_client(served) as duck:
         duck.execute(DUCKDB)
-        assert penstock.sql(SPARK).rows == [[[1, "one"], [2, "duck"]], [[1000]]]
+        asked, counted, [[statistics]] = penstock.sql(SPARK).rows
+        assert (asked, counted) == ([[1, "one"], [2, "duck"]], [[1000]])
         assert duck.execute("SELECT id FROM lake.rest.orders ORDER BY id").fetchall() == [(1,), (2,), (3,)]
     assert sorted(client.list_tables("rest")) == [("rest", "ducks"), ("rest", "orders"), ("rest", "theirs")]
     seen = client.load_table("rest.orders")
+    (counts,) = seen.metadata.statistics
+    assert (counts.statistics_path, counts.blob_metadata[0].properties) == (statistics, {"ndv": "3"})
     assert sorted(seen.scan().to_arrow().to_pylist(), key=lambda row: row["id"]) == [
         {"id": 1, "name": "one"},
         {"id": 2, "name": "two"},

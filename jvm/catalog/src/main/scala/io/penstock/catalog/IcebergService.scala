@@ -51,7 +51,7 @@ object IcebergService {
     conf.setBoolean(ConfigProperties.LOCK_HIVE_ENABLED, false)
     val catalog = new HiveCatalog
     catalog.setConf(conf)
-    catalog.initialize("lake", Map(SessionCatalog.UniqueLocations, "clients" -> Threads.toString).asJava)
+    catalog.initialize("lake", (SessionCatalog.HiveCatalogDefaults + ("clients" -> Threads.toString)).asJava)
     catalog.namespaceExists(Namespace.of("default"))
     catalog
   }

@@ -141,10 +141,12 @@ private object SessionCatalog {
   val Format = "iceberg"
 
   /**
-   * A table's location has a name of its own: after a table was renamed, or dropped with its files left, a new one of
-   * its name would lie among these files, and its maintenance would delete them.
+   * For Iceberg's catalog over the metastore. A table's location has a name of its own: after a table was renamed, or
+   * dropped with its files left, a new one of its name would lie among these files, and its maintenance would delete
+   * them.
    */
-  val UniqueLocations: (String, String) = "unique-table-location" -> "true"
+  val HiveCatalogDefaults: Map[String, String] =
+    Map("unique-table-location" -> "true", "io-impl" -> classOf[MetadataFileIO].getName)
 
-  val Defaults: Map[String, String] = Map("type" -> "hive", "cache-enabled" -> "false", UniqueLocations)
+  val Defaults: Map[String, String] = HiveCatalogDefaults ++ Map("type" -> "hive", "cache-enabled" -> "false")
 }
