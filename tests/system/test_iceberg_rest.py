@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
+import itertools
 import json
-import os
-import signal
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
-from pathlib import Path
+from typing import Any
 
-import duckdb
-import duckdb_extension_avro
-import duckdb_extension_httpfs
-import duckdb_extension_iceberg
+import httpx
 import pyarrow as pa
 import pytest
-from pyiceberg.catalog.rest import RestCatalog
 from pyiceberg.exceptions import (
     ForbiddenError,
     NoSuchNamespaceError,
@@ -26,10 +20,9 @@ from pyiceberg.exceptions import (
     UnauthorizedError,
 )
 
-from penstock.home import Home
 from penstock.lake.registry import EMBEDDED, Lakes
-from penstock.processes import processes_in
 from tests.support.command import Command
+from tests.support.iceberg_clients import catalog, duckdb_client, kill_catalog
 from tests.support.service_process import Served
 
 ROWS = pa.schema([pa.field("id", pa.int64()), pa.field("name", pa.string())])
@@ -57,46 +50,6 @@ EACH = 4
 
 def table_of(*rows: tuple[int, str]) -> pa.Table:
     return pa.table({"id": [row[0] for row in rows], "name": [row[1] for row in rows]}, schema=ROWS)
-
-
-def catalog(served: Served, token: str | None = None, **properties: str) -> RestCatalog:
-    """A client with the store's keys of its own."""
-    lakes = Lakes(served.home)
-    lake = lakes.get(EMBEDDED)
-    keys = lakes.credentials_of(lake)
-    return RestCatalog(
-        "lake",
-        **{
-            "uri": f"{served.url}/iceberg",
-            "token": served.token if token is None else token,
-            "s3.endpoint": lake.endpoints[0],
-            "s3.region": lake.region,
-            "s3.access-key-id": keys.access_key,
-            "s3.secret-access-key": keys.secret_key,
-            **properties,
-        },
-    )
-
-
-@contextmanager
-def duckdb_client(served: Served) -> Iterator[duckdb.DuckDBPyConnection]:
-    """DuckDB with the catalog attached as `lake`."""
-    lakes = Lakes(served.home)
-    lake = lakes.get(EMBEDDED)
-    keys = lakes.credentials_of(lake)
-    with duckdb.connect(config={"allow_unsigned_extensions": True}) as client:
-        for package in (duckdb_extension_httpfs, duckdb_extension_avro, duckdb_extension_iceberg):
-            (extension,) = Path(package.__path__[0]).rglob("*.duckdb_extension")
-            client.execute(f"LOAD '{extension}'")
-        client.execute(
-            f"CREATE SECRET (TYPE s3, KEY_ID '{keys.access_key}', SECRET '{keys.secret_key}', REGION '{lake.region}', "
-            f"ENDPOINT '{lake.endpoints[0].removeprefix('http://')}', URL_STYLE 'path', USE_SSL false)"
-        )
-        client.execute(
-            f"ATTACH '' AS lake (TYPE iceberg, ENDPOINT '{served.url}/iceberg', TOKEN '{served.token}', "
-            "ACCESS_DELEGATION_MODE 'none')"
-        )
-        yield client
 
 
 @pytest.fixture(scope="module")
@@ -177,6 +130,80 @@ def test_an_instance_does_not_see_the_namespaces_of_another(served: Served, toke
         catalog(served, "penstock_0_none")
 
 
+SPELLINGS = (
+    "treasure",
+    "TREASURE",
+    "treasure%20",
+    "%74reasure",
+    "treasure%00",
+    "treasure%1Fgold",
+    "sales/../treasure",
+    "x%2Ftreasure",
+)
+
+
+def thefts(location: str) -> Iterator[tuple[str, dict[str, Any] | None]]:
+    """Bodies for requests that change something, each with the method and the end of the path that it is for."""
+    columns = {"type": "struct", "fields": [{"id": 1, "name": "id", "required": False, "type": "long"}]}
+    named = {"namespace": ["treasure"], "name": "gold"}
+    own = {"namespace": ["thieves"], "name": "loot"}
+    yield "", None
+    yield "/namespaces", {"namespace": ["treasure"], "properties": {"penstock.instance": "team-b"}}
+    yield "/namespaces", {"namespace": ["Treasure"]}
+    yield "/properties", {"updates": {"penstock.instance": "team-b"}}
+    yield "/properties", {"removals": ["penstock.instance"]}
+    yield "/tables", {"name": "more", "schema": columns, "stage-create": True}
+    yield "/tables", {"name": "more", "schema": columns}
+    yield "/gold", {"requirements": [], "updates": [{"action": "set-properties", "updates": {"stolen": "yes"}}]}
+    yield "/gold", {"requirements": [], "updates": [{"action": "set-location", "location": location}]}
+    yield "/rename", {"source": named, "destination": own}
+    yield "/rename", {"source": {**named, "namespace": ["TREASURE"]}, "destination": own}
+    yield "/rename", {"source": {"namespace": ["thieves"], "name": "bait"}, "destination": {**named, "name": "bait"}}
+
+
+def test_no_operation_gives_away_or_changes_what_is_another_instances(served: Served, tokens: dict[str, str]) -> None:
+    ours, theirs = catalog(served, tokens["team-a"]), catalog(served, tokens["team-b"])
+    ours.create_namespace("treasure", {"worth": "much"})
+    ours.create_table("treasure.gold", ROWS).append(table_of((1, "ring")))
+    theirs.create_namespace("thieves")
+    theirs.create_table("thieves.bait", ROWS)
+
+    def state() -> tuple[Any, ...]:
+        table = ours.load_table("treasure.gold")
+        return (
+            table.metadata,
+            ours.load_namespace_properties("treasure"),
+            ours.list_tables("treasure"),
+            ours.list_namespaces(),
+        )
+
+    before = state()
+    secrets = ("treasure.db", "much", "ring", before[0].table_uuid.hex)
+    headers = {"Authorization": f"Bearer {tokens['team-b']}"}
+    tried = 0
+    with httpx.Client(base_url=f"{served.url}/iceberg", headers=headers, timeout=60) as thief:
+        for endpoint in thief.get("/v1/config").json()["endpoints"]:
+            method, template = endpoint.split(" ")
+            for prefix, spelling in itertools.product(("team-b", "team-a", "*"), SPELLINGS):
+                path = template.format(prefix=prefix, namespace=spelling, table="gold", view="gold")
+                for end, body in thefts(before[0].location):
+                    if end and not (method == "POST" and path.endswith(end)):
+                        continue
+                    answer = thief.request(method, f"{path}?purgeRequested=true", json=body)
+                    tried += 1
+                    refused = answer.status_code in (400, 403, 404, 405, 406, 409, 422)
+                    assert refused or template.endswith(("{prefix}/namespaces", "/metrics")), (
+                        method,
+                        path,
+                        body,
+                        answer.text,
+                    )
+                    assert not any(secret in answer.text for secret in secrets), (method, path, answer.text)
+    assert tried > 400
+    assert state() == before
+    assert theirs.list_tables("thieves") == [("thieves", "bait")]
+
+
 def test_no_row_is_lost_or_doubled_while_the_catalog_is_killed(served: Served) -> None:
     client = catalog(served)
     client.create_namespace("killed")
@@ -204,11 +231,3 @@ def test_no_row_is_lost_or_doubled_while_the_catalog_is_killed(served: Served) -
     assert sorted((row["name"], row["id"]) for row in rows) == [
         (f"writer {writer}", number) for writer in range(WRITERS) for number in range(EACH)
     ]
-
-
-def kill_catalog(home: Home) -> int:
-    """Kill the catalog's process; return whether there was one."""
-    found = processes_in(home.root / "iceberg" / EMBEDDED)
-    for process in found:
-        os.kill(process.pid, signal.SIGKILL)
-    return bool(found)

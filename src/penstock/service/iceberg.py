@@ -19,7 +19,7 @@ from urllib.parse import quote
 import httpx
 
 from penstock.engine.tokens import Caller, Scope
-from penstock.errors import Forbidden, InvalidInput, NotFound, PenstockError, Unauthenticated
+from penstock.errors import CatalogError, Forbidden, InvalidInput, NotFound, PenstockError, Unauthenticated
 
 OWNER = "penstock.instance"
 """The property of a namespace that names the instance it belongs to."""
@@ -32,6 +32,8 @@ _KEY_HEADER = "X-Penstock-Key"
 _TIMEOUT = httpx.Timeout(600.0, connect=5.0)
 # No connection is kept: one that the catalog closed meanwhile would fail like a commit of unknown outcome.
 _LIMITS = httpx.Limits(max_connections=64, max_keepalive_connections=0)
+_ATTEMPTS = 5
+"""The processes that a request is sent to, of which all but the last were lost before they answered."""
 
 
 class Action(enum.Enum):
@@ -268,41 +270,39 @@ class IcebergFront:
         self._catalog.close()
 
     def _send(self, request: Request, prefix: Sequence[str] = ("lake",)) -> Answer:
-        url = self._catalog.url()
-        try:
-            return self._once(url, request, prefix)
-        except httpx.ConnectError:
-            return self._again(url, request, prefix)
-        except httpx.HTTPError as error:
-            if request.reading:
-                return self._again(url, request, prefix)
-            return self._settled(url, request, prefix) or _unknown(error)
+        """Send the request, again to another process where one is lost, until its outcome is known.
 
-    def _again(self, url: str, request: Request, prefix: Sequence[str]) -> Answer:
-        try:
-            return self._once(self._catalog.url(lost=url), request, prefix)
-        except httpx.HTTPError as error:
-            return _unknown(error)
-
-    def _settled(self, url: str, request: Request, prefix: Sequence[str]) -> Answer | None:
-        """Find out what became of a commit whose answer was lost; None where nothing says so.
-
-        A table that has the commit's snapshots shows that it succeeded. Otherwise it is sent once more, which cannot
-        apply it twice, since it names the state that it follows; a conflict may then be with itself.
+        A commit whose answer was lost is looked up first: a table that has the commit's snapshots shows that it
+        succeeded. Otherwise it is sent again, which cannot apply it twice, since it names the state that it follows; a
+        conflict may then be with itself. Of other changes nothing shows what became of them.
         """
-        added = snapshot_ids(request)
-        if not added:
-            return None
-        load = Request("GET", request.path, {}, b"")
-        found = self._again(url, load, prefix)
-        if _has(found, added):
-            return found
-        if found.status not in (200, 404):
-            return None
-        again = self._again(url, request, prefix)
-        if again.status in (409, 504) and _has(found := self._again(url, load, prefix), added):
-            return found
-        return again
+        added, load = snapshot_ids(request), Request("GET", request.path, {}, b"")
+        lost: str | None = None
+        sent: httpx.HTTPError | None = None
+        for _ in range(_ATTEMPTS):
+            try:
+                url = self._catalog.url(lost)
+            except PenstockError:
+                if sent is None:
+                    raise
+                continue
+            try:
+                if sent and added and _has(found := self._once(url, load, prefix), added):
+                    return found
+                answer = self._once(url, request, prefix)
+                if sent and answer.status == 409 and _has(found := self._once(url, load, prefix), added):
+                    return found
+            except httpx.ConnectError:
+                lost = url
+            except httpx.HTTPError as error:
+                lost, sent = url, error
+                if not request.reading and not added:
+                    break
+            else:
+                return answer
+        if sent is None:
+            raise CatalogError("Iceberg's catalog does not answer", fix="read iceberg.log in the state directory")
+        return _unknown(sent)
 
     def _once(self, url: str, request: Request, prefix: Sequence[str]) -> Answer:
         path = "/".join(quote(part, safe="") for part in ("v1", *prefix, *request.path))
@@ -315,7 +315,7 @@ class IcebergFront:
 
 
 def _has(answer: Answer, snapshots: frozenset[int]) -> bool:
-    if answer.status != 200:
+    if answer.status != 200 or not snapshots:
         return False
     return snapshots <= {found["snapshot-id"] for found in json.loads(answer.body)["metadata"].get("snapshots", ())}
 

@@ -125,9 +125,13 @@ class FakeCatalog:
 
     def __init__(self) -> None:
         self.processes = 1
+        self.failing: set[int] = set()
+        """The processes that end before they serve."""
 
     def url(self, lost: str | None = None) -> str:
-        self.processes += lost is not None
+        self.processes += lost is not None or self.processes in self.failing
+        if self.processes in self.failing:
+            raise CatalogError("An Iceberg catalog ended")
         return f"http://127.0.0.1:{self.processes}"
 
     def close(self) -> None:
@@ -253,10 +257,46 @@ def test_a_commit_that_the_kill_prevented_is_made_once() -> None:
     assert table.snapshots == [7]
 
 
-def test_a_commit_that_was_lost_twice_is_found() -> None:
-    table = Table(lost_before=1, lost_after=1)
+@pytest.mark.parametrize("before", range(4))
+def test_a_commit_that_was_lost_again_and_again_is_made_once_and_found(before: int) -> None:
+    table = Table(lost_before=before, lost_after=1)
     assert Stage(table).ask(COMMIT)[0] == 200
     assert table.snapshots == [7]
+
+
+def test_a_commit_that_no_process_answers_is_unknown() -> None:
+    stage = Stage(Table(lost_before=5))
+    assert stage.ask(COMMIT)[0] == 504
+    assert stage.catalog.processes == 5
+
+
+def test_a_commit_is_looked_up_also_where_the_next_process_does_not_start() -> None:
+    stage = Stage(Table(lost_after=1))
+    stage.catalog.failing = {2, 3}
+    assert stage.ask(COMMIT)[0] == 200
+    stage = Stage(Table(lost_after=1))
+    stage.catalog.failing = set(range(2, 100))
+    assert stage.ask(COMMIT)[0] == 504
+
+
+def test_a_request_that_no_process_takes_was_not_made() -> None:
+    def refuse(_: httpx.Request) -> httpx.Response:
+        raise httpx.ConnectError("refused")
+
+    with pytest.raises(CatalogError, match="does not answer"):
+        Stage(refuse).ask(COMMIT)
+
+
+def test_a_lost_answer_to_a_request_that_only_reads_is_asked_for_again() -> None:
+    answers = iter([httpx.ReadError("killed"), httpx.Response(200, json={"metadata": {}})])
+
+    def answer(_: httpx.Request) -> httpx.Response:
+        found = next(answers)
+        if isinstance(found, Exception):
+            raise found
+        return found
+
+    assert Stage(answer).ask(asked("GET", "namespaces/sales/tables/orders"))[0] == 200
 
 
 def test_a_commit_that_lost_against_another_is_a_conflict_and_not_a_success() -> None:

@@ -1,0 +1,183 @@
+"""Engines that write one Iceberg table at once while the catalog's process is killed: every row once, none lost.
+
+    python -m benchmarks.service.iceberg_race HOME --minutes 10 --kill-every 30
+
+PyIceberg appends and DuckDB inserts through the service's REST catalog, an application of Spark's merges through the
+metastore. Each writes numbered rows, one for a commit. A writer whose commit failed looks whether its row is there, as
+the protocol asks for, and writes it again if it is not. A row that is there twice, or not at all, is a mistaken
+outcome. HOME is a state directory of its own. The command ends with 1 where a claim is broken.
+"""
+
+from __future__ import annotations
+
+import argparse
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pyarrow as pa
+from pyiceberg.table import Table
+
+from benchmarks.service.reporting import progress, report_result
+from penstock.engine.installation import Installation
+from penstock.home import Home
+from tests.support.command import SMALL, Command
+from tests.support.iceberg_clients import catalog, duckdb_client, kill_catalog
+from tests.support.service_process import Served, serving
+
+ROWS = pa.schema([pa.field("writer", pa.string()), pa.field("number", pa.int64())])
+PROPERTIES = {"commit.retry.num-retries": "50", "write.merge.isolation-level": "snapshot"}
+SPARK = """
+import sys, time
+from pyspark.sql import SparkSession
+spark = SparkSession.builder.getOrCreate()
+end, number, failed = time.time() + float(sys.argv[1]), 0, 0
+while time.time() < end:
+    try:
+        spark.sql(f'''
+            MERGE INTO race.counts c USING (SELECT 'spark' AS writer, {number}L AS number) s
+            ON c.writer = s.writer AND c.number = s.number WHEN NOT MATCHED THEN INSERT *''')
+        number += 1
+    except Exception as error:
+        failed += 1
+        print(type(error).__name__, str(error)[:200], flush=True)
+print("written", number, failed, flush=True)
+spark.stop()
+"""
+PAUSE_SECONDS = 0.5
+"""Between two looks of a writer whose commit failed: a killed catalog needs two seconds to serve again."""
+
+
+@dataclass
+class Writer:
+    """The rows of one writer, which are numbered from 0, and its failures by kind."""
+
+    name: str
+    written: int = 0
+    failures: Counter[str] = field(default_factory=Counter)
+
+    def run(self, write: Callable[[int], None], there: Callable[[int], bool], end: float) -> None:
+        """Write rows until `end`, each until it is known to be there."""
+        while time.monotonic() < end:
+            try:
+                write(self.written)
+            except Exception as error:
+                self.failures[type(error).__name__] += 1
+                while (found := _looked(there, self.written)) is None:
+                    time.sleep(PAUSE_SECONDS)
+                if not found:
+                    continue
+                self.failures["was there"] += 1
+            self.written += 1
+
+
+def _looked(there: Callable[[int], bool], number: int) -> bool | None:
+    try:
+        return there(number)
+    except Exception:
+        return None
+
+
+def append(served: Served, writer: Writer, end: float) -> None:
+    table = catalog(served).load_table("race.counts")
+
+    def write(number: int) -> None:
+        table.append(pa.table({"writer": [writer.name], "number": [number]}, schema=ROWS))
+
+    def there(number: int) -> bool:
+        return bool(_rows(table.refresh(), f"writer = '{writer.name}' and number = {number}"))
+
+    writer.run(write, there, end)
+
+
+def insert(served: Served, writer: Writer, end: float) -> None:
+    with duckdb_client(served) as client:
+
+        def write(number: int) -> None:
+            client.execute("INSERT INTO lake.race.counts VALUES ('duckdb', ?)", [number])
+
+        def there(number: int) -> bool:
+            query = "SELECT 1 FROM lake.race.counts WHERE writer = 'duckdb' AND number = ?"
+            return bool(client.execute(query, [number]).fetchall())
+
+        writer.run(write, there, end)
+
+
+def _rows(table: Table, condition: str = "writer != ''") -> list[tuple[str, int]]:
+    return [(row["writer"], row["number"]) for row in table.scan(condition).to_arrow().to_pylist()]
+
+
+def merge(home: Home, writer: Writer, seconds: float) -> None:
+    program = home.root / "race.py"
+    program.write_text(SPARK, encoding="utf-8")
+    output = Command(home).ok("run", *SMALL, str(program), str(seconds))
+    _, written, failed = next(line.split() for line in output.splitlines() if line.startswith("written "))
+    writer.written = int(written)
+    writer.failures["failed"] = int(failed)
+
+
+def kill(home: Home, every: float, over: threading.Event) -> int:
+    kills = 0
+    while not over.wait(every):
+        kills += kill_catalog(home)
+    return kills
+
+
+def race(home: Home, minutes: float, kill_every: float) -> int:
+    installation = Installation(home)
+    installation.lake_up()
+    installation.catalog_up()
+    over = threading.Event()
+    appenders = [Writer("pyiceberg-1"), Writer("pyiceberg-2")]
+    duck, spark = Writer("duckdb"), Writer("spark")
+    writers = [*appenders, duck, spark]
+    try:
+        with serving(home) as served, ThreadPoolExecutor() as pool:
+            client = catalog(served)
+            client.create_namespace("race")
+            client.create_table("race.counts", ROWS, properties=PROPERTIES)
+            end = time.monotonic() + 60 * minutes
+            killing = pool.submit(kill, home, kill_every, over)
+            running = [pool.submit(append, served, writer, end) for writer in appenders]
+            running += [pool.submit(insert, served, duck, end), pool.submit(merge, home, spark, 60 * minutes)]
+            while any(not one.done() for one in running):
+                progress(", ".join(f"{writer.name} {writer.written}" for writer in writers))
+                time.sleep(20)
+            over.set()
+            for one in running:
+                one.result()
+            found = Counter(_rows(client.load_table("race.counts")))
+            snapshots = len(client.load_table("race.counts").snapshots())
+            client.purge_table("race.counts")
+            client.drop_namespace("race")
+    finally:
+        over.set()
+        list(installation.down())
+    expected = {(writer.name, number) for writer in writers for number in range(writer.written)}
+    broken = [f"{row} is there {count} times" for row, count in found.items() if count != 1 or row not in expected]
+    broken += [f"{row} is lost" for row in expected - found.keys()]
+    result = {
+        "rows": sum(found.values()),
+        "snapshots": snapshots,
+        "kills": killing.result(),
+        "writers": {writer.name: {"rows": writer.written, **writer.failures} for writer in writers},
+        "broken": broken,
+    }
+    return report_result(home, "iceberg_race", result)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("home", type=Path, metavar="HOME")
+    parser.add_argument("--minutes", type=float, default=10)
+    parser.add_argument("--kill-every", type=float, default=30, metavar="SECONDS")
+    given = parser.parse_args()
+    return race(Home(given.home.absolute()), given.minutes, given.kill_every)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

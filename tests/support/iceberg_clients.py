@@ -1,0 +1,68 @@
+"""Clients of Iceberg's REST catalog of a service, with the store's keys of their own."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import duckdb
+import duckdb_extension_avro
+import duckdb_extension_httpfs
+import duckdb_extension_iceberg
+from pyiceberg.catalog.rest import RestCatalog
+
+from penstock.home import Home
+from penstock.lake.registry import EMBEDDED, Lakes
+from penstock.processes import processes_in
+from tests.support.service_process import Served
+
+
+def catalog(served: Served, token: str | None = None, **properties: str) -> RestCatalog:
+    """PyIceberg, with an administrator's token by default."""
+    lakes = Lakes(served.home)
+    lake = lakes.get(EMBEDDED)
+    keys = lakes.credentials_of(lake)
+    return RestCatalog(
+        "lake",
+        **{
+            "uri": f"{served.url}/iceberg",
+            "token": served.token if token is None else token,
+            "s3.endpoint": lake.endpoints[0],
+            "s3.region": lake.region,
+            "s3.access-key-id": keys.access_key,
+            "s3.secret-access-key": keys.secret_key,
+            **properties,
+        },
+    )
+
+
+@contextmanager
+def duckdb_client(served: Served) -> Iterator[duckdb.DuckDBPyConnection]:
+    """DuckDB with the catalog attached as `lake`."""
+    lakes = Lakes(served.home)
+    lake = lakes.get(EMBEDDED)
+    keys = lakes.credentials_of(lake)
+    with duckdb.connect(config={"allow_unsigned_extensions": True}) as client:
+        for package in (duckdb_extension_httpfs, duckdb_extension_avro, duckdb_extension_iceberg):
+            (extension,) = Path(package.__path__[0]).rglob("*.duckdb_extension")
+            client.execute(f"LOAD '{extension}'")
+        client.execute(
+            f"CREATE SECRET (TYPE s3, KEY_ID '{keys.access_key}', SECRET '{keys.secret_key}', REGION '{lake.region}', "
+            f"ENDPOINT '{lake.endpoints[0].removeprefix('http://')}', URL_STYLE 'path', USE_SSL false)"
+        )
+        client.execute(
+            f"ATTACH '' AS lake (TYPE iceberg, ENDPOINT '{served.url}/iceberg', TOKEN '{served.token}', "
+            "ACCESS_DELEGATION_MODE 'none')"
+        )
+        yield client
+
+
+def kill_catalog(home: Home) -> int:
+    """Kill the catalog's process; return whether there was one."""
+    found = processes_in(home.root / "iceberg" / EMBEDDED)
+    for process in found:
+        os.kill(process.pid, signal.SIGKILL)
+    return bool(found)
