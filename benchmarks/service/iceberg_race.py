@@ -30,7 +30,12 @@ from tests.support.iceberg_clients import catalog, duckdb_client, kill_catalog
 from tests.support.service_process import Served, serving
 
 ROWS = pa.schema([pa.field("writer", pa.string()), pa.field("number", pa.int64())])
-PROPERTIES = {"commit.retry.num-retries": "50", "write.merge.isolation-level": "snapshot"}
+PROPERTIES = {
+    "commit.retry.num-retries": "50",
+    # By default a writer that lost a few races waits for minutes.
+    "commit.retry.max-wait-ms": "500",
+    "write.merge.isolation-level": "snapshot",
+}
 SPARK = """
 import sys, time
 from pyspark.sql import SparkSession
@@ -49,7 +54,7 @@ print("written", number, failed, flush=True)
 spark.stop()
 """
 PAUSE_SECONDS = 0.5
-"""Between two looks of a writer whose commit failed: a killed catalog needs two seconds to serve again."""
+"""Between two commits of a writer, and between two looks of one whose commit failed."""
 
 
 @dataclass
@@ -73,6 +78,8 @@ class Writer:
                     continue
                 self.failures["was there"] += 1
             self.written += 1
+            # A loop that commits at once, as DuckDB's can, leaves no time in which another's commit could succeed.
+            time.sleep(PAUSE_SECONDS)
 
 
 def _looked(there: Callable[[int], bool], number: int) -> bool | None:
