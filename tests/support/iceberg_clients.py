@@ -15,16 +15,21 @@ import duckdb_extension_iceberg
 from pyiceberg.catalog.rest import RestCatalog
 
 from penstock.home import Home
+from penstock.lake.model import Credentials, Lake
 from penstock.lake.registry import EMBEDDED, Lakes
 from penstock.processes import processes_in
 from tests.support.service_process import Served
 
 
-def catalog(served: Served, token: str | None = None, **properties: str) -> RestCatalog:
-    """PyIceberg, with an administrator's token by default."""
+def _store(served: Served) -> tuple[Lake, Credentials]:
     lakes = Lakes(served.home)
     lake = lakes.get(EMBEDDED)
-    keys = lakes.credentials_of(lake)
+    return lake, lakes.credentials_of(lake)
+
+
+def catalog(served: Served, token: str | None = None, **properties: str) -> RestCatalog:
+    """PyIceberg, with an administrator's token by default."""
+    lake, keys = _store(served)
     return RestCatalog(
         "lake",
         **{
@@ -42,9 +47,7 @@ def catalog(served: Served, token: str | None = None, **properties: str) -> Rest
 @contextmanager
 def duckdb_client(served: Served) -> Iterator[duckdb.DuckDBPyConnection]:
     """DuckDB with the catalog attached as `lake`."""
-    lakes = Lakes(served.home)
-    lake = lakes.get(EMBEDDED)
-    keys = lakes.credentials_of(lake)
+    lake, keys = _store(served)
     with duckdb.connect(config={"allow_unsigned_extensions": True}) as client:
         for package in (duckdb_extension_httpfs, duckdb_extension_avro, duckdb_extension_iceberg):
             (extension,) = Path(package.__path__[0]).rglob("*.duckdb_extension")

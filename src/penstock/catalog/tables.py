@@ -13,6 +13,9 @@ from sqlalchemy import Connection, RowMapping, bindparam, text
 
 from penstock.codec import JsonRecord
 
+OWNER = "penstock.instance"
+"""The property of a database that names the instance it belongs to."""
+
 _COLUMN_STATISTICS = "spark.sql.statistics.colStats."
 
 
@@ -94,7 +97,7 @@ def read_partition_locations(connection: Connection, table: Table) -> list[str]:
 
 def read_owners(connection: Connection) -> dict[str, str]:
     """Return the instances of the databases that belong to one, by the databases' names in lower case."""
-    return {name.lower(): instance for name, instance in connection.execute(_OWNERS) if instance}
+    return {name.lower(): instance for name, instance in connection.execute(_OWNERS, {"owner": OWNER}) if instance}
 
 
 def _table(row: RowMapping, parameters: Mapping[str, str], columns: Iterable[Column], partitions: int) -> Table:
@@ -225,7 +228,7 @@ _PARTITIONS = text("""
 
 _OWNERS = text("""
     SELECT d."NAME", p."PARAM_VALUE" FROM "DATABASE_PARAMS" p JOIN "DBS" d ON d."DB_ID" = p."DB_ID"
-    WHERE p."PARAM_KEY" = 'penstock.instance'
+    WHERE p."PARAM_KEY" = :owner
 """)
 
 _PARTITION_LOCATIONS = text("""

@@ -10,7 +10,7 @@ import os
 import secrets
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from penstock.catalog.database import Database
@@ -39,6 +39,11 @@ class _Program:
     """The name of its directory, lock and log in the state directory."""
     title: str
     main: str
+
+    @property
+    def user(self) -> str:
+        """The name under which this process asks for credentials."""
+        return f"{self.name}-{os.getpid()}"
 
 
 _METASTORE = _Program("metastore", "A metastore service", "io.penstock.catalog.MetastoreService")
@@ -149,11 +154,7 @@ class _Access:
 
     def renewed(self) -> Credentials | Lease:
         assert self.own is not None  # noqa: S101  only what was given is renewed
-        return credentials_for(self.lake, self.own, self.user)
-
-    @property
-    def user(self) -> str:
-        return f"{self.program.name}-{os.getpid()}"
+        return credentials_for(self.lake, self.own, self.program.user)
 
 
 @contextlib.contextmanager
@@ -164,13 +165,14 @@ def _running(
     database = Database(home)
     preparation = Preparation(home, database, lake)
     found, _ = preparation.lake, preparation.hive_site()
-    access = _access(program, found, Lakes(home).client_credentials(found))
+    own = Lakes(home).client_credentials(found)
+    given = None if own is None else credentials_for(found, own, program.user)
     settings = {**lake_settings.spark_settings(found), **lake_settings.gateway_settings(found)}
     hadoop = {
         key.removeprefix(HADOOP_PREFIX): value for key, value in settings.items() if key.startswith(HADOOP_PREFIX)
     }
     files = {
-        **lake_settings.private_files(found, access.given),
+        **lake_settings.private_files(found, given),
         "hive-site.xml": Metastore(database).service_site(f"{found.root}/warehouse"),
         "core-site.xml": configuration_xml({**hadoop, "fs.s3a.buffer.dir": "${java.io.tmpdir}"}),
         **(also or {}),
@@ -195,12 +197,7 @@ def _running(
             directory=home.root / program.name / found.name,
         ) as process,
     ):
-        yield access, process
-
-
-def _access(program: _Program, lake: Lake, own: Credentials | None) -> _Access:
-    access = _Access(program, lake, own, None)
-    return access if own is None else replace(access, given=access.renewed())
+        yield _Access(program, found, own, given), process
 
 
 @contextlib.contextmanager
@@ -213,7 +210,7 @@ def _serving(url: str, port: str, access: _Access, process: tool.ToolRun) -> Ite
         if isinstance(access.given, Lease):
             file = process.private / lake_settings.CREDENTIALS_FILE
             renewal = CredentialRenewal(
-                access.user,
+                access.program.user,
                 access.given,
                 issue=access.renewed,
                 write=lambda content: write_atomically(file, content),

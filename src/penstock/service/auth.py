@@ -187,7 +187,7 @@ def cookie_name(path: str, prefix: str = COOKIE_PREFIX) -> str:
     return prefix + hashlib.sha256(path.encode()).hexdigest()[:12]
 
 
-_READING = frozenset({"GET", "HEAD", "OPTIONS"})
+READING = frozenset({"GET", "HEAD", "OPTIONS"})
 _RETRY_SECONDS = 1.0
 
 
@@ -204,7 +204,7 @@ class Auditor:
 
     def admit(self, method: str) -> None:
         """Raise `ServiceError` for a request that may change state while the audit cannot be written."""
-        if self._behind and method not in _READING:
+        if self._behind and method not in READING:
             raise ServiceError(
                 "Changes are refused at the moment",
                 why="the audit cannot be written: the database is down, or busy",
@@ -216,7 +216,7 @@ class Auditor:
 
         Requests without a valid token are in the access log only, so that they cannot fill the database.
         """
-        if seen.method in _READING or seen.caller is None:
+        if seen.method in READING or seen.caller is None:
             return
         if self._writer is None:
             # One thread keeps the order, and keeps the writes off the event loop.

@@ -11,23 +11,22 @@ from __future__ import annotations
 import enum
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 from urllib.parse import quote
 
 import httpx
 
+from penstock.catalog.tables import OWNER
 from penstock.engine.tokens import Caller, Scope
 from penstock.errors import CatalogError, Forbidden, InvalidInput, NotFound, PenstockError, Unauthenticated
+from penstock.service.auth import READING
 
-OWNER = "penstock.instance"
-"""The property of a namespace that names the instance it belongs to."""
-
-_READING = frozenset({"GET", "HEAD"})
 _NAME = re.compile(r"[A-Za-z0-9_]{1,128}")
 _QUERY = ("purgeRequested", "snapshots")
 _KEY_HEADER = "X-Penstock-Key"
+_CONFIG = ("config",)
 # A purge deletes a table's files one by one before it is answered.
 _TIMEOUT = httpx.Timeout(600.0, connect=5.0)
 # No connection is kept: one that the catalog closed meanwhile would fail like a commit of unknown outcome.
@@ -54,7 +53,7 @@ class Request:
 
     @property
     def reading(self) -> bool:
-        return self.method in _READING
+        return self.method in READING
 
     def json(self) -> dict[str, Any]:
         """Return the body. Raises `InvalidInput` where it is not a JSON object."""
@@ -164,11 +163,10 @@ class NoSuchNamespace(NotFound):
 def with_owner(request: Request, instance: str) -> bytes:
     """Return the body of a request that creates a namespace, or changes its properties, with an owner of ours."""
     body = request.json()
+    removals = body.get("removals")
     if request.path == ("namespaces",):
         body["properties"] = {**_properties(body, "properties"), OWNER: instance}
-        return json.dumps(body).encode()
-    removals = body.get("removals") or []
-    if OWNER in _properties(body, "updates") or (isinstance(removals, list) and OWNER in removals):
+    elif OWNER in _properties(body, "updates") or (isinstance(removals, list) and OWNER in removals):
         raise Forbidden(
             f"The property {OWNER} cannot be changed",
             why="it says which instance's the namespace is",
@@ -191,7 +189,9 @@ def snapshot_ids(request: Request) -> frozenset[int]:
             updates = request.json().get("updates")
         case _:
             return frozenset()
-    found = [update.get("snapshot") for update in updates or () if isinstance(update, dict)]
+    if not isinstance(updates, list):
+        return frozenset()
+    found = [update.get("snapshot") for update in updates if isinstance(update, dict)]
     ids = (snapshot.get("snapshot-id") for snapshot in found if isinstance(snapshot, dict))
     return frozenset(one for one in ids if isinstance(one, int))
 
@@ -247,7 +247,7 @@ class IcebergFront:
 
     def configuration(self, instance: str) -> Answer:
         """Return what a client asks for first: what is offered, and the prefix of its further requests."""
-        answer = self._send(Request("GET", ("config",), {}, b""), prefix=())
+        answer = self._send(Request("GET", _CONFIG, {}, b""))
         body = json.loads(answer.body)
         body["overrides"] = {**body.get("overrides", {}), "prefix": instance}
         return Answer(answer.status, json.dumps(body).encode())
@@ -258,10 +258,10 @@ class IcebergFront:
         rights = Rights(caller, instance, self._owners())
         rights.require(intent)
         if intent.action is Action.CREATE or request.path[2:] == ("properties",):
-            request = Request(request.method, request.path, request.query, with_owner(request, instance))
+            request = replace(request, body=with_owner(request, instance))
         elif request.path[0] != "namespaces":
             # As it was read here: a body with a name given twice is read by others in other ways.
-            request = Request(request.method, request.path, request.query, json.dumps(request.json()).encode())
+            request = replace(request, body=json.dumps(request.json()).encode())
         answer = self._send(request)
         return _seen_by(rights, answer) if intent.action is Action.LIST and answer.status == 200 else answer
 
@@ -269,14 +269,14 @@ class IcebergFront:
         self._client.close()
         self._catalog.close()
 
-    def _send(self, request: Request, prefix: Sequence[str] = ("lake",)) -> Answer:
+    def _send(self, request: Request) -> Answer:
         """Send the request, again to another process where one is lost, until its outcome is known.
 
         A commit whose answer was lost is looked up first: a table that has the commit's snapshots shows that it
         succeeded. Otherwise it is sent again, which cannot apply it twice, since it names the state that it follows; a
         conflict may then be with itself. Of other changes nothing shows what became of them.
         """
-        added, load = snapshot_ids(request), Request("GET", request.path, {}, b"")
+        added = snapshot_ids(request)
         lost: str | None = None
         sent: httpx.HTTPError | None = None
         for _ in range(_ATTEMPTS):
@@ -287,11 +287,11 @@ class IcebergFront:
                     raise
                 continue
             try:
-                if sent and added and _has(found := self._once(url, load, prefix), added):
-                    return found
-                answer = self._once(url, request, prefix)
-                if sent and answer.status == 409 and _has(found := self._once(url, load, prefix), added):
-                    return found
+                if sent and added and (made := self._made(url, request, added)):
+                    return made
+                answer = self._once(url, request)
+                if sent and added and answer.status == 409 and (made := self._made(url, request, added)):
+                    return made
             except httpx.ConnectError:
                 lost = url
             except httpx.HTTPError as error:
@@ -304,7 +304,16 @@ class IcebergFront:
             raise CatalogError("Iceberg's catalog does not answer", fix="read iceberg.log in the state directory")
         return _unknown(sent)
 
-    def _once(self, url: str, request: Request, prefix: Sequence[str]) -> Answer:
+    def _made(self, url: str, request: Request, snapshots: frozenset[int]) -> Answer | None:
+        """Return the table to which the commit's snapshots were added, which answers it; None where it has them not."""
+        found = self._once(url, Request("GET", request.path, {}, b""))
+        if found.status != 200:
+            return None
+        there = {one["snapshot-id"] for one in json.loads(found.body)["metadata"].get("snapshots", ())}
+        return found if snapshots <= there else None
+
+    def _once(self, url: str, request: Request) -> Answer:
+        prefix = () if request.path == _CONFIG else ("lake",)
         path = "/".join(quote(part, safe="") for part in ("v1", *prefix, *request.path))
         query = {name: request.query[name] for name in _QUERY if name in request.query}
         headers = {_KEY_HEADER: self._catalog.key, "Content-Type": "application/json"}
@@ -312,12 +321,6 @@ class IcebergFront:
             request.method, f"{url}/{path}", params=query, content=request.body, headers=headers
         )
         return Answer(answer.status_code, answer.content)
-
-
-def _has(answer: Answer, snapshots: frozenset[int]) -> bool:
-    if answer.status != 200 or not snapshots:
-        return False
-    return snapshots <= {found["snapshot-id"] for found in json.loads(answer.body)["metadata"].get("snapshots", ())}
 
 
 def _unknown(error: httpx.HTTPError) -> Answer:

@@ -9,10 +9,11 @@ from typing import Any
 import httpx
 import pytest
 
+from penstock.catalog.tables import OWNER
 from penstock.engine.tokens import EVERY_INSTANCE, Caller, Scope
 from penstock.errors import CatalogError, Forbidden, InvalidInput, NotFound, PenstockError
 from penstock.service import iceberg
-from penstock.service.iceberg import OWNER, Action, IcebergFront, Intent, NoSuchNamespace, Request, Rights, intent_of
+from penstock.service.iceberg import Action, IcebergFront, Intent, NoSuchNamespace, Request, Rights, intent_of
 
 OWNERS = {"sales": "team-a", "stock": "team-b"}
 
@@ -311,6 +312,12 @@ def test_a_change_without_snapshots_whose_answer_was_lost_is_unknown_and_not_rep
     status, body = stage.ask(asked("POST", "namespaces/sales/tables/orders", {"updates": [{"action": "set-location"}]}))
     assert (status, body["error"]["type"]) == (504, "CommitStateUnknownException")
     assert len(stage.sent) == 1
+
+
+@pytest.mark.parametrize("updates", [5, "add-snapshot", {"snapshot": {"snapshot-id": 7}}, [5, {"snapshot": 5}], None])
+def test_a_commit_whose_updates_are_malformed_is_the_catalogs_to_refuse(updates: object) -> None:
+    stage = Stage(lambda _: httpx.Response(400, json={"error": {"code": 400}}))
+    assert stage.ask(asked("POST", "namespaces/sales/tables/orders", {"updates": updates}))[0] == 400
 
 
 def test_errors_have_the_protocols_form() -> None:

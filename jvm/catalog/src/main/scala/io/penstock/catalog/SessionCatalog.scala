@@ -18,7 +18,7 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap
  * The metastore says of a table whether it is one of Iceberg's. So other tables cost no question more than without this
  * class, and most of Iceberg's classes are loaded with the first table that needs them. Iceberg's own catalog of this
  * kind, whose statements work with subclasses of it alone, asks Iceberg first for every table, and keeps tables: a
- * session would not see what another engine has committed. This one reads a table's metadata anew for every statement.
+ * session would not see what another engine has committed. This one asks the metastore for every statement.
  */
 final class SessionCatalog
     extends SparkSessionCatalog[TableCatalog with FunctionCatalog with SupportsNamespaces with ViewCatalog] {
