@@ -14,11 +14,19 @@ from tests.support.leaks import MARK
 
 ROOT = Path(__file__).parents[2]
 LEAVING = """
-import socket, subprocess
+import socket, subprocess, time
 from pathlib import Path
 import pytest
 
 KEPT = []
+
+@pytest.fixture(autouse=True)
+def a_tick_apart(request):
+    if {apart}:
+        time.sleep(0.02)
+    yield
+    if {apart}:
+        time.sleep(0.02)
 
 def test_that_leaves_a_process():
     process = subprocess.Popen(["sleep", "{seconds}"], start_new_session=True)
@@ -35,10 +43,10 @@ def test_that_tidies_up():
 """
 
 
-def run(directory: Path, *chosen: str) -> subprocess.CompletedProcess[str]:
+def run(directory: Path, *chosen: str, apart: bool = True) -> subprocess.CompletedProcess[str]:
     """Run a separate pytest over these tests, outside of the current run."""
     file = directory / "test_leaving.py"
-    file.write_text(LEAVING.format(directory=directory, seconds=600), encoding="utf-8")
+    file.write_text(LEAVING.format(directory=directory, seconds=600, apart=apart), encoding="utf-8")
     (directory / "pytest.ini").touch()
     plugins = ["-p", "tests.support.leaks", "-p", "no:cacheprovider", "-p", "no:randomly", "-p", "no:schemathesis"]
     base = ["--basetemp", str(directory / "base")]
@@ -60,6 +68,13 @@ def test_a_process_is_named_with_the_test_that_left_it(tmp_path: Path) -> None:
     assert ran.returncode == pytest.ExitCode.TESTS_FAILED, ran.stdout
     assert f"process {pid}, sleep 600 (test_leaving.py::test_that_leaves_a_process)" in ran.stdout
     assert "2 passed" in ran.stdout
+
+
+def test_of_tests_too_short_to_be_told_apart_each_is_named(tmp_path: Path) -> None:
+    ran = run(tmp_path, "test_that_leaves_a_process", "test_that_tidies_up", apart=False)
+    os.kill(pid := int((tmp_path / "pid").read_text()), signal.SIGKILL)
+    (named,) = [line for line in ran.stdout.splitlines() if f"process {pid}" in line]
+    assert "test_leaving.py::test_that_leaves_a_process" in named
 
 
 def test_a_port_is_named(tmp_path: Path) -> None:

@@ -135,7 +135,7 @@ def _publish(archive: Path, target: Path) -> None:
 
 
 def _forget_others(current: Path) -> None:
-    """Remove the archives of replaced jars or Java versions, 300 MB that no JVM can use."""
+    """Remove the archives of replaced jars or Java versions, 400 MB that no JVM can use."""
     for other in current.parent.iterdir():
         if other != current:
             shutil.rmtree(other, ignore_errors=True)

@@ -47,6 +47,8 @@ def main(location: str) -> None:
         " union all select label, null from names"
     ).write.mode("overwrite").parquet(f"{location}/result")
     spark.sql("explain select * from facts").collect()
+    if "IcebergExtension" in (spark.conf.get("spark.sql.extensions", "") or ""):
+        _iceberg(spark, location)
     if spark.conf.get("spark.sql.catalogImplementation") == "hive":
         spark.catalog.listTables()
     spark.sparkContext.parallelize(range(10), 2).map(lambda number: number + 1).sum()
@@ -54,6 +56,22 @@ def main(location: str) -> None:
     path = java.org.apache.hadoop.fs.Path(location)
     path.getFileSystem(spark.sparkContext._jsc.hadoopConfiguration()).delete(path, True)
     spark.stop()
+
+
+def _iceberg(spark: SparkSession, location: str) -> None:
+    """Make, change and ask an Iceberg table, in a catalog of files: the metastore never has a table of a training."""
+    spark.conf.set("spark.sql.catalog.training", "org.apache.iceberg.spark.SparkCatalog")
+    spark.conf.set("spark.sql.catalog.training.type", "hadoop")
+    spark.conf.set("spark.sql.catalog.training.warehouse", location)
+    table = "training.lake.orders"
+    spark.sql(f"create table {table} (id bigint, name string, k int) using iceberg partitioned by (bucket(2, id))")
+    spark.sql(f"insert into {table} select id, name, k from facts where id < 100")
+    spark.sql(
+        f"merge into {table} o using names n on o.id = n.k when matched then update set name = n.label"
+        " when not matched then insert (id, name, k) values (n.k, n.label, 0)"
+    )
+    spark.sql(f"delete from {table} where id = 3")
+    spark.sql(f"select k, count(*), max(name) from {table} where id > 1 group by k").collect()
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ from __future__ import annotations
 import enum
 import json
 import re
+import ssl
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
@@ -242,8 +243,11 @@ class IcebergFront:
     ) -> None:
         self._catalog = catalog
         self._owners = owners
-        # The environment's proxies are not for loopback.
-        self._client = httpx.Client(timeout=_TIMEOUT, limits=_LIMITS, trust_env=False, transport=transport)
+        # The environment's proxies are not for loopback, and TLS is not used: no authority is loaded.
+        no_authority = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        self._client = httpx.Client(
+            timeout=_TIMEOUT, limits=_LIMITS, trust_env=False, verify=no_authority, transport=transport
+        )
 
     def configuration(self, instance: str) -> Answer:
         """Return what a client asks for first: what is offered, and the prefix of its further requests."""
