@@ -63,15 +63,16 @@ def _iceberg(spark: SparkSession, location: str) -> None:
     spark.conf.set("spark.sql.catalog.training", "org.apache.iceberg.spark.SparkCatalog")
     spark.conf.set("spark.sql.catalog.training.type", "hadoop")
     spark.conf.set("spark.sql.catalog.training.warehouse", location)
-    table = "training.lake.orders"
-    spark.sql(f"create table {table} (id bigint, name string, k int) using iceberg partitioned by (bucket(2, id))")
-    spark.sql(f"insert into {table} select id, name, k from facts where id < 100")
+    spark.sql("use training")
+    spark.sql("create table lake.orders (id bigint, name string, k int) using iceberg partitioned by (bucket(2, id))")
+    spark.sql("insert into lake.orders select id, name, k from facts where id < 100")
     spark.sql(
-        f"merge into {table} o using names n on o.id = n.k when matched then update set name = n.label"
+        "merge into lake.orders o using names n on o.id = n.k when matched then update set name = n.label"
         " when not matched then insert (id, name, k) values (n.k, n.label, 0)"
     )
-    spark.sql(f"delete from {table} where id = 3")
-    spark.sql(f"select k, count(*), max(name) from {table} where id > 1 group by k").collect()
+    spark.sql("delete from lake.orders where id = 3")
+    spark.sql("select k, count(*), max(name) from lake.orders where id > 1 group by k").collect()
+    spark.sql("use spark_catalog")
 
 
 if __name__ == "__main__":
