@@ -30,8 +30,13 @@ from tests.unit.service.fakes import Stage
 SIZE = ClusterSize(ProcessSize(1, 1 << 30), ProcessSize(1, 1 << 30), 1)
 
 PAGE = """<!doctype html><title>jobs</title>
-<img src="OUT/picture"><script src="OUT/script.js"></script><iframe src="/"></iframe>
+<img src="OUT/picture"><script src="OUT/script.js"></script><iframe src="/" onload="window.framed = true"></iframe>
 <script>
+// Until its document comes, a frame has an empty one of the page's own origin.
+const frame = async () => {
+  while (!window.framed) await new Promise((done) => setTimeout(done, 10));
+  return frames[0];
+};
 const tried = (promise) => promise.then((found) => found.status ?? "done", () => "refused");
 const attempts = {
   own: () => tried(fetch("api/v1/applications")),
@@ -46,7 +51,7 @@ const attempts = {
   window: async () => window.open("/") === null ? "refused" : "done",
   worker: () => tried(navigator.serviceWorker.register("worker.js")),
   cookies: async () => document.cookie,
-  console: async () => { try { return frames[0].document.title } catch { return "refused" } },
+  console: async () => { try { return (await frame()).document.title } catch { return "refused" } },
 };
 (async () => {
   const results = {};
