@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import time
 from typing import TYPE_CHECKING, Annotated
-from urllib.parse import urlsplit
 
 import typer
 
@@ -112,9 +111,7 @@ def wipe(
 
 
 def doctor(
-    service: Annotated[
-        str, typer.Option(metavar="URL", help="Address of this machine's service.")
-    ] = "http://127.0.0.1:8440",
+    service: Annotated[str, typer.Option(metavar="URL", help="Address of this machine's service.")] = options.SERVICE,
     as_json: options.Json = False,
 ) -> None:
     """Check Java, disk, secrets, database, lakes and the service; explain each finding.
@@ -127,11 +124,10 @@ def doctor(
     from penstock.doctor import Examination
     from penstock.lake.check import Outcome
 
-    if urlsplit(service).scheme not in ("http", "https") or not urlsplit(service).hostname:
-        raise InvalidInput(f"--service {service} is not a URL", fix="--service http://127.0.0.1:8440")
+    url = options.service_url(service)
     home = Home.default()
     with Console(stderr=True).status("Looking"):
-        rows = list(Examination(home, service.rstrip("/")).rows())
+        rows = list(Examination(home, url).rows())
     wrong = sum(row.verdict.outcome is Outcome.FAILED for row in rows)
     if as_json:
         report = {"home": str(home.root), "failed": wrong, "rows": [row.to_json() for row in rows]}

@@ -9,6 +9,7 @@ import types
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Optional, TypeVar, get_type_hints
+from urllib.parse import urlsplit
 
 import typer
 
@@ -151,6 +152,17 @@ def paths(texts: Sequence[str] | None) -> tuple[str, ...]:
     for text in texts or ():
         found += [text] if Path(text).exists() else [part for part in text.split(",") if part]
     return tuple(found)
+
+
+SERVICE = "http://127.0.0.1:8440"
+"""Where `penstock serve` listens unless told otherwise."""
+
+
+def service_url(text: str) -> str:
+    """Return the URL of a service without a trailing slash; raise `InvalidInput` for another text."""
+    if urlsplit(text).scheme not in ("http", "https") or not urlsplit(text).hostname:
+        raise InvalidInput(f"--service {text} is not a URL", fix=f"--service {SERVICE}")
+    return text.rstrip("/")
 
 
 SERVER_VARIABLE = "PENSTOCK_SERVER"

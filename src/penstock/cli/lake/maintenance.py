@@ -1,4 +1,4 @@
-"""`penstock lake export|sweep`: a lake as Kubernetes objects, and clean-up after killed jobs."""
+"""`penstock lake export|sweep`: a lake for Kubernetes and other clients, and clean-up after killed jobs."""
 
 from __future__ import annotations
 
@@ -18,6 +18,8 @@ from penstock.cli.output import count, moment, size
 from penstock.errors import InvalidInput, LakeError
 from penstock.formats import certificates
 from penstock.home import Home, write_atomically
+from penstock.lake.clients import Access, LakeClient, configuration
+from penstock.lake.credentials import CredentialsFile
 from penstock.lake.model import Lake, require_s3
 from penstock.lake.registry import Lakes
 
@@ -25,6 +27,11 @@ if TYPE_CHECKING:
     from penstock.lake.sweep import SweepReport
     from penstock.model import Application
 
+
+Output = Annotated[
+    Optional[Path],  # noqa: UP045
+    typer.Option("--output", "-o", help="File to write.", show_default="standard output"),
+]
 
 app = typer.Typer(help="Export a lake for other systems.", no_args_is_help=True, add_completion=False)
 
@@ -57,10 +64,7 @@ def kubernetes(
         Optional[str],  # noqa: UP045
         typer.Option(help="Secret that holds the credentials.", show_default="NAME-credentials"),
     ] = None,
-    output: Annotated[
-        Optional[Path],  # noqa: UP045
-        typer.Option("--output", "-o", help="File to write.", show_default="standard output"),
-    ] = None,
+    output: Output = None,
 ) -> None:
     """Print Kubernetes objects that put all gateways of a lake behind one name in the cluster.
 
@@ -90,11 +94,7 @@ def kubernetes(
     text = yaml.safe_dump_all(
         objects(chosen, gateways, where, authorities=authorities), sort_keys=False, explicit_start=True
     )
-    if output is None:
-        typer.echo(text, nl=False)
-    else:
-        write_atomically(output, text, mode=0o644)
-        typer.echo(str(output))
+    _write(text, output)
     notes = [
         f"{len(gateways)} gateway(s) behind {url(chosen, gateways, where)}",
         f"The credentials are not included; applications expect them in the Secret “{secret_name(where)}”:",
@@ -103,6 +103,39 @@ def kubernetes(
     if chosen.endpoints[0].startswith("https:"):
         notes.append(f"The gateways' certificate must also be valid for {where.name}.{namespace}.svc")
     typer.echo("\n".join(notes), err=True)
+
+
+@app.command()
+def client(
+    name: Annotated[LakeClient, typer.Argument(metavar="CLIENT", help="aws, duckdb, pyiceberg, spark or trino.")],
+    *,
+    lake: options.Lake = None,
+    service: Annotated[
+        str, typer.Option(metavar="URL", help="The service whose catalog has the Iceberg tables.")
+    ] = options.SERVICE,
+    instance: Annotated[str, typer.Option(help="Instance in which the client works.")] = "default",
+    output: Output = None,
+) -> None:
+    """Print the file with which another engine or library reads and writes a lake and its Iceberg tables.
+
+    It begins with how it is used. It names the variables with the store's keys and the service's token; it does not
+    contain them.
+
+    penstock lake export client duckdb > lake.sql
+    """
+    home = Home.default()
+    chosen = Lakes(home).get(lake)
+    require_s3(chosen, "This file")
+    access = Access(chosen, CredentialsFile(home).path, options.service_url(service), instance)
+    _write(configuration(name, access), output)
+
+
+def _write(text: str, output: Path | None) -> None:
+    if output is None:
+        typer.echo(text, nl=False)
+    else:
+        write_atomically(output, text, mode=0o644)
+        typer.echo(str(output))
 
 
 def _resolved(lake: Lake) -> dict[str, list[str]]:

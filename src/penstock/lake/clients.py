@@ -1,0 +1,227 @@
+"""Configuration with which other engines and libraries reach a lake and, through a service, its Iceberg tables. Pure.
+
+Each is a file in its client's own format that works as it is. Secrets are referred to, never contained: the store's
+keys by AWS's variables, the service's token by `PENSTOCK_TOKEN` or the client's own variable.
+"""
+
+from __future__ import annotations
+
+import configparser
+import enum
+import io
+import json
+import shlex
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from penstock.formats import as_properties
+from penstock.lake.model import Lake
+from penstock.lake.settings import spark_settings
+
+TOKEN_VARIABLE = "PENSTOCK_TOKEN"  # noqa: S105  the name of a variable
+PACKAGES = ("org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.12.0", "org.apache.hadoop:hadoop-aws:3.4.2")
+"""What plain Spark 4.1 downloads for Iceberg's tables in a lake."""
+
+_KEYS = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")
+_DUCKDB_TOKEN = "penstock_token"  # noqa: S105  the name of a variable
+_PYICEBERG_TOKEN = "PYICEBERG_CATALOG__LAKE__TOKEN"  # noqa: S105  the name of a variable
+_PROVIDERS = "software.amazon.awssdk.auth.credentials"
+
+
+class LakeClient(str, enum.Enum):
+    """A client, by the name that its users know."""
+
+    AWS = "aws"
+    DUCKDB = "duckdb"
+    PYICEBERG = "pyiceberg"
+    SPARK = "spark"
+    TRINO = "trino"
+
+
+@dataclass(frozen=True)
+class Access:
+    """A lake as one client sees it. `credentials_file` has the profile that the lake's `credentials` name.
+
+    `service` is the URL of a `penstock serve` without a trailing slash; the client works in its `instance`.
+    """
+
+    lake: Lake
+    credentials_file: Path
+    service: str
+    instance: str
+
+    @property
+    def catalog(self) -> str:
+        return f"{self.service}/iceberg"
+
+    @property
+    def endpoint(self) -> str:
+        """The first gateway: these clients take one."""
+        return self.lake.endpoints[0]
+
+    @property
+    def profile(self) -> str | None:
+        """The lake's profile in AWS's files, if its keys are in one."""
+        source, _, profile = self.lake.credentials.partition(":")
+        return profile if source in {"file", "aws"} else None
+
+    @property
+    def variables(self) -> dict[str, str | None]:
+        """The variables by which a client finds the store's keys, with the values that are no secrets."""
+        if self.profile is None:
+            return dict.fromkeys(_KEYS)
+        in_home = self.lake.credentials.startswith("file:")
+        own = {"AWS_SHARED_CREDENTIALS_FILE": str(self.credentials_file)} if in_home else {}
+        return {**own, "AWS_PROFILE": self.profile}
+
+
+def configuration(client: LakeClient, access: Access) -> str:
+    """The client's file, which begins with how it is used."""
+    form = _FORMS[client]
+    variables = {**access.variables, **({} if form.token is None else {form.token: None})}
+    lines = [
+        f"The lake “{access.lake.name}” for {form.title}. {form.use}",
+        "Variables of the environment in which it runs:",
+        *(f"  export {name}={'…' if value is None else shlex.quote(value)}" for name, value in variables.items()),
+    ]
+    if access.lake.ca_file is not None:
+        lines.append(f"It must trust the authority in {access.lake.ca_file}.")
+    return "".join(f"{form.comment} {line}\n" for line in lines) + form.content(access)
+
+
+def _aws(access: Access) -> str:
+    """A file for `AWS_CONFIG_FILE`."""
+    profile = access.profile or "default"
+    file = configparser.ConfigParser(interpolation=None, default_section="\0")
+    file["default" if profile == "default" else f"profile {profile}"] = {
+        "region": access.lake.region,
+        "endpoint_url": access.endpoint,
+        "s3": f"\naddressing_style = {'path' if access.lake.path_style else 'virtual'}",
+        **({} if access.lake.ca_file is None else {"ca_bundle": access.lake.ca_file}),
+    }
+    text = io.StringIO()
+    file.write(text)
+    return text.getvalue().rstrip() + "\n"
+
+
+def _duckdb(access: Access) -> str:
+    # Without a chain of its own, DuckDB takes variables before a profile, as all of AWS's clients do.
+    secret = {
+        "TYPE": "s3",
+        "PROVIDER": "credential_chain",
+        "REGION": _sql(access.lake.region),
+        "ENDPOINT": _sql(urlsplit(access.endpoint).netloc),
+        "URL_STYLE": _sql("path" if access.lake.path_style else "vhost"),
+        "USE_SSL": str(access.endpoint.startswith("https:")).lower(),
+        # Iceberg's tables have addresses of the second form.
+        "SCOPE": f"[{_sql(f's3://{access.lake.bucket}')}, {_sql(f's3a://{access.lake.bucket}')}]",
+    }
+    options = {
+        "TYPE": "iceberg",
+        "ENDPOINT": _sql(access.catalog),
+        "TOKEN": f"getvariable('{_DUCKDB_TOKEN}')",
+        "ACCESS_DELEGATION_MODE": _sql("none"),
+    }
+    return (
+        "INSTALL httpfs; INSTALL aws; INSTALL iceberg;\nLOAD httpfs; LOAD aws; LOAD iceberg;\n"
+        f"CREATE OR REPLACE SECRET penstock ({_listed(secret)});\n"
+        f"ATTACH {_sql(access.instance)} AS lake ({_listed(options)});\n"
+    )
+
+
+def _listed(options: Mapping[str, str]) -> str:
+    return ", ".join(f"{name} {value}" for name, value in options.items())
+
+
+def _sql(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"
+
+
+def _pyiceberg(access: Access) -> str:
+    properties = {
+        "type": "rest",
+        "uri": access.catalog,
+        "warehouse": access.instance,
+        "s3.endpoint": access.endpoint,
+        "s3.region": access.lake.region,
+        **({} if access.lake.path_style else {"s3.force-virtual-addressing": "true"}),
+    }
+    # A JSON string is a YAML string, whatever is in it.
+    return "catalog:\n  lake:\n" + "".join(f"    {name}: {json.dumps(text)}\n" for name, text in properties.items())
+
+
+def _spark(access: Access) -> str:
+    provider = "EnvironmentVariableCredentialsProvider" if access.profile is None else "ProfileCredentialsProvider"
+    settings = {
+        "spark.jars.packages": ",".join(PACKAGES),
+        "spark.sql.extensions": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
+        "spark.sql.catalog.lake": "org.apache.iceberg.spark.SparkCatalog",
+        "spark.sql.catalog.lake.type": "rest",
+        "spark.sql.catalog.lake.uri": access.catalog,
+        "spark.sql.catalog.lake.warehouse": access.instance,
+        "spark.sql.catalog.lake.rest.auth.type": "oauth2",
+        "spark.sql.catalog.lake.token": f"env:{TOKEN_VARIABLE}",
+        "spark.sql.catalog.lake.io-impl": "org.apache.iceberg.hadoop.HadoopFileIO",
+        # A session that keeps tables does not see what others commit.
+        "spark.sql.catalog.lake.cache-enabled": "false",
+        **spark_settings(access.lake),
+        "spark.hadoop.fs.s3a.aws.credentials.provider": f"{_PROVIDERS}.{provider}",
+    }
+    return _properties(settings)
+
+
+def _properties(settings: Mapping[str, str]) -> str:
+    """A properties file for people, too: within a value, a colon needs no escape."""
+    return as_properties(settings).replace("\\:", ":")
+
+
+def _trino(access: Access) -> str:
+    return _properties(
+        {
+            "connector.name": "iceberg",
+            "iceberg.catalog.type": "rest",
+            "iceberg.rest-catalog.uri": access.catalog,
+            "iceberg.rest-catalog.warehouse": access.instance,
+            "iceberg.rest-catalog.security": "OAUTH2",
+            "iceberg.rest-catalog.oauth2.token": f"${{ENV:{TOKEN_VARIABLE}}}",
+            "fs.native-s3.enabled": "true",
+            "s3.endpoint": access.endpoint,
+            "s3.region": access.lake.region,
+            "s3.path-style-access": str(access.lake.path_style).lower(),
+        }
+    )
+
+
+@dataclass(frozen=True)
+class _Form:
+    """What one client's file looks like. `token` is the variable with the service's token, None without a catalog."""
+
+    title: str
+    use: str
+    token: str | None
+    content: Callable[[Access], str]
+    comment: str = "#"
+
+
+_FORMS = {
+    LakeClient.AWS: _Form("boto3 and AWS's command", "Name this file in AWS_CONFIG_FILE.", None, _aws),
+    LakeClient.DUCKDB: _Form(
+        "DuckDB",
+        f"First SET VARIABLE {_DUCKDB_TOKEN} = getenv('{TOKEN_VARIABLE}'); then .read this file.",
+        TOKEN_VARIABLE,
+        _duckdb,
+        comment="--",
+    ),
+    LakeClient.PYICEBERG: _Form(
+        "PyIceberg", 'Save as ~/.pyiceberg.yaml, then load_catalog("lake").', _PYICEBERG_TOKEN, _pyiceberg
+    ),
+    LakeClient.SPARK: _Form(
+        "plain Spark 4.1",
+        "spark-submit --properties-file FILE; tables are lake.DATABASE.TABLE.",
+        TOKEN_VARIABLE,
+        _spark,
+    ),
+    LakeClient.TRINO: _Form("Trino", "Save as etc/catalog/lake.properties.", TOKEN_VARIABLE, _trino),
+}
