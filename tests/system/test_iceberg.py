@@ -52,7 +52,22 @@ SELECT count(*) AS rows FROM ice.orders;
 SELECT count(*) AS rows FROM ice.orders VERSION AS OF 'before';
 SELECT count(*) AS rows FROM ice.orders.branch_trial
 """
-DROP = "DROP TABLE ice.orders PURGE; DROP TABLE ice.plain; DROP TABLE ice.renamed; DROP DATABASE ice"
+OUTSIDE = "CREATE TABLE ice.outside USING parquet LOCATION '{root}/outside' AS SELECT * FROM ice.plain"
+CONVERTED = """
+INSERT INTO ice.twin VALUES (100, 200);
+INSERT INTO ice.outside VALUES (100, 200);
+SELECT sum(twice) AS sum FROM ice.twin;
+SELECT sum(twice) AS sum FROM ice.plain;
+SELECT sum(twice) AS sum FROM ice.outside
+"""
+DROP = """
+DROP TABLE ice.orders PURGE;
+DROP TABLE ice.twin;
+DROP TABLE ice.outside PURGE;
+DROP TABLE ice.plain;
+DROP TABLE ice.renamed;
+DROP DATABASE ice
+"""
 MAKE_COUNTS = """
 CREATE DATABASE IF NOT EXISTS raced;
 CREATE TABLE IF NOT EXISTS raced.counts (writer STRING, number BIGINT) USING iceberg
@@ -94,13 +109,21 @@ def test_iceberg_tables_are_made_changed_and_asked_beside_all_others(penstock: C
         *tables.maintenance(renamed, timedelta(0), dry_run=False, now=later),
         *tables.maintenance(orders, timedelta(0), dry_run=False, now=later),
     ]
-    ran = penstock.sql(";".join([*statements, STAYS, DROP])).results[: len(statements) + 3]
-    (small, old, orphans, joined, _, expired, deleted, _, _, orders_expired, _, *stay) = map(records, ran)
+    converting = [
+        tables.conversion(plain, "ice.twin"),
+        OUTSIDE.format(root=Lakes(shared_home).get(EMBEDDED).root),
+        tables.conversion(replace(plain, name="outside", kind="external"), None),
+    ]
+    ran = penstock.sql(";".join([*statements, STAYS, *converting, CONVERTED, DROP])).results
+    (small, old, orphans, joined, _, expired, deleted, _, _, orders_expired, _, *rest) = map(records, ran)
+    stay, (twin, _, outside, _, _, *sums) = rest[:3], rest[3:11]
     assert (orphans, deleted) == ([], [])
     assert small[0]["joined_files"] == joined[0]["rewritten_data_files_count"] >= 5
     assert (old[0]["snapshots"], expired[0]["deleted_manifest_lists_count"]) == (0, 2)
     assert orders_expired[0]["deleted_manifest_lists_count"] > 3
     assert stay == [[{"rows": 9}], [{"rows": 10}], [{"rows": 10}]]
+    assert twin[0]["imported_files_count"] == outside[0]["migrated_files_count"] >= 1
+    assert sums == [[{"sum": 290}], [{"sum": 90}], [{"sum": 290}]]
 
 
 def test_two_applications_that_make_and_change_one_table_at_once_lose_no_row(penstock: Command) -> None:

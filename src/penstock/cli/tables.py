@@ -1,10 +1,12 @@
-"""`penstock tables`: list the catalog's tables without Spark; rewrite or maintain one, so that queries read less."""
+"""`penstock tables`: list the catalog's tables without Spark; rewrite, convert or maintain one."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta, timezone
+from enum import Enum
 from typing import TYPE_CHECKING, Annotated, Any, Optional
 
 import typer
@@ -111,6 +113,104 @@ def _range(text: str) -> str:
     return f"{index.quoted(name)} INTO {int(number)}"
 
 
+class Format(str, Enum):
+    """A format into which tables are converted."""
+
+    ICEBERG = "iceberg"
+
+
+_CONVERTIBLE = ("avro", "orc", "parquet")
+"""The formats of files that an Iceberg table may have."""
+
+
+@options.sized(options.SIZES)
+def convert(
+    table: Annotated[str, typer.Argument(metavar="TABLE", help="DB.TABLE of the catalog.")],
+    *,
+    to: Annotated[Format, typer.Option(help="Format of the new table.")] = Format.ICEBERG,
+    into: Annotated[
+        Optional[str],  # noqa: UP045
+        typer.Option(metavar="DB.TABLE", help="Name of the new table.", show_default="TABLE_iceberg"),
+    ] = None,
+    in_place: Annotated[
+        bool, typer.Option("--in-place", help="Make this table itself an Iceberg table, if it is external.")
+    ] = False,
+    sized: options.Sized,
+    lake: options.Lake = None,
+    as_json: options.Json = False,
+) -> None:
+    """Make an Iceberg table of a table's files. No row is copied.
+
+    The new table lies beside this one, and both share the files: what is written to one is not in the other, and what
+    is deleted of this one is missing in the new one. With --in-place, no other job may use the table meanwhile.
+    """
+    if in_place and into:
+        raise InvalidInput("--in-place and --into exclude each other", fix="omit one of them")
+    found = _table(table)
+    again = "correct the cause above and run it again; the table is what it was"
+    if in_place:
+        name, statement = found.full_name, conversion(found, None)
+        again = f"if the table is gone, rename it back: ALTER TABLE {name}_BACKUP_ RENAME TO {name}; then run it again"
+    elif into:
+        name, statement = into, conversion(found, index.table_in_sql(into))
+    else:
+        beside = replace(found, name=f"{found.name}_{to.value}")
+        name, statement = beside.full_name, conversion(found, _in_sql(beside))
+    if not in_place and any(other.full_name == name for other in _tables(None)):
+        raise InvalidInput(f"{name} exists", fix="choose another name: --into DB.TABLE; or drop that table")
+    engine = target()
+    spec = sql.application(engine, lake, sized(engine.usual_size()), name=f"convert {found.full_name}")
+    (answer,) = sql.answers(
+        engine,
+        spec,
+        statement,
+        problem=f"{found.full_name} was not converted",
+        fix=again,
+    )
+    ((files,),) = answer["rows"]
+    if as_json:
+        typer.echo(json.dumps({"table": found.full_name, "into": name, "files": files}, indent=2))
+    else:
+        whose = "" if in_place else f" of {found.full_name}"
+        typer.echo(f"{name} is an Iceberg table with {counted(files, 'file')}{whose}")
+
+
+def conversion(found: Table, into: str | None) -> str:
+    """The statement that makes an Iceberg table of a table's files: beside it, named `into` in SQL, or in place.
+
+    Raises `InvalidInput` where Iceberg cannot, or where it would move or delete the files.
+    """
+    if found.format == Format.ICEBERG.value:
+        raise InvalidInput(
+            f"{found.full_name} is an Iceberg table already", fix="penstock tables maintain joins its small files"
+        )
+    if found.format not in _CONVERTIBLE:
+        raise InvalidInput(
+            f"{found.full_name} cannot be converted",
+            why=f"it is a {found.kind}" if found.kind == "view" else f"its format is {found.format}",
+            fix="write its rows anew: CREATE TABLE … USING iceberg AS SELECT",
+        )
+    if into is not None:
+        return f"CALL system.snapshot({_text(_in_sql(found))}, {_text(into)})"
+    if found.kind != "external":
+        raise InvalidInput(
+            f"{found.full_name} cannot be converted in place",
+            why="it is a managed table: Iceberg renames it first, which moves its files, and then drops it with them",
+            fix="omit --in-place: a second table beside it takes the files as they are",
+        )
+    return f"CALL system.migrate(table => {_text(_in_sql(found))}, drop_backup => true)"
+
+
+def _in_sql(found: Table) -> str:
+    return f"{index.quoted(found.database)}.{index.quoted(found.name)}"
+
+
+def _text(name: str) -> str:
+    """A name as a literal of SQL."""
+    escaped = name.replace("\\", "\\\\").replace("'", "\\'")
+    return f"'{escaped}'"
+
+
 _SMALL_FILES = """
 SELECT coalesce(sum(file_count), 0) AS joined_files, coalesce(sum(total_data_file_size_in_bytes), 0) AS joined_bytes
 FROM {table}.partitions WHERE file_count >= 5 AND total_data_file_size_in_bytes < file_count * 402653184L
@@ -179,16 +279,16 @@ def _overlap(one: Table, other: Table) -> bool:
 
 def maintenance(found: Table, keep: timedelta, *, dry_run: bool, now: datetime) -> list[str]:
     """The statements that maintain an Iceberg table, or with `dry_run` tell what they would do."""
-    table = f"{index.quoted(found.database)}.{index.quoted(found.name)}"
-    literal = table.replace("\\", "\\\\").replace("'", "\\'")
+    table = _in_sql(found)
+    literal = _text(table)
     expired, orphaned = (f"TIMESTAMP '{now - age:%Y-%m-%d %H:%M:%S}Z'" for age in (keep, _ORPHANED))
-    orphans = f"CALL system.remove_orphan_files(table => '{literal}', older_than => {orphaned}, dry_run => {dry_run})"
+    orphans = f"CALL system.remove_orphan_files(table => {literal}, older_than => {orphaned}, dry_run => {dry_run})"
     if dry_run:
         return [_SMALL_FILES.format(table=table), _OLD_SNAPSHOTS.format(table=table, before=expired), orphans]
     return [
-        f"CALL system.rewrite_data_files(table => '{literal}')",
-        f"CALL system.rewrite_manifests(table => '{literal}', use_caching => false)",
-        f"CALL system.expire_snapshots(table => '{literal}', older_than => {expired}, retain_last => 1)",
+        f"CALL system.rewrite_data_files(table => {literal})",
+        f"CALL system.rewrite_manifests(table => {literal}, use_caching => false)",
+        f"CALL system.expire_snapshots(table => {literal}, older_than => {expired}, retain_last => 1)",
         orphans,
     ]
 
@@ -241,6 +341,7 @@ app = typer.Typer(
     add_completion=False,
 )
 app.command("rewrite")(rewrite)
+app.command("convert")(convert)
 app.command("maintain")(maintain)
 
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]

@@ -1,4 +1,4 @@
-"""`penstock tables rewrite`, `maintain` and `index advise`: the statements they run, and how they tell the answers."""
+"""`penstock tables` and `penstock index advise`: the statements they run, and how they tell the answers."""
 
 from __future__ import annotations
 
@@ -194,6 +194,61 @@ def test_a_table_among_anothers_files_is_not_maintained(
     with pytest.raises(InvalidInput, match=r"cannot be distinguished from those of db\.other"):
         penstock(tables.app, "maintain", "iceberg.orders")
     assert maintained == []
+
+
+SALES = Table("db", "it's", "managed", "parquet", "s3a://lake/sales", 3, None, None, ())
+
+
+@pytest.fixture
+def converted(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The statements that were run on `SALES`, or on what a test puts in its place."""
+    texts: list[str] = []
+
+    def answers(_engine: object, _spec: object, text: str, **_: str) -> list[dict[str, Any]]:
+        texts.append(text)
+        return [answer(imported_files_count=3)]
+
+    monkeypatch.setattr(sql, "answers", answers)
+    monkeypatch.setattr(tables, "target", some_target)
+    monkeypatch.setattr(tables, "_table", lambda _: SALES)
+    monkeypatch.setattr(tables, "_tables", lambda _: [SALES, ORDERS])
+    return texts
+
+
+def test_a_converted_table_lies_beside_the_first_unless_told_otherwise(converted: list[str]) -> None:
+    printed = penstock(tables.app, "convert", "db.it's", "--to", "iceberg", "--into", "db2.sales")
+    assert printed == "db2.sales is an Iceberg table with 3 files of db.it's\n"
+    penstock(tables.app, "convert", "db.it's")
+    source = "CALL system.snapshot('`db`.`it\\'s`'"
+    assert converted == [f"{source}, '`db2`.`sales`')", f"{source}, '`db`.`it\\'s_iceberg`')"]
+
+
+def test_an_external_table_is_converted_in_place(converted: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tables, "_table", lambda _: replace(SALES, name="sales", kind="external"))
+    shown = json.loads(penstock(tables.app, "convert", "db.sales", "--in-place", "--json"))
+    assert shown == {"table": "db.sales", "into": "db.sales", "files": 3}
+    assert converted == ["CALL system.migrate(table => '`db`.`sales`', drop_backup => true)"]
+
+
+@pytest.mark.parametrize(
+    ("found", "arguments", "problem"),
+    [
+        (SALES, ["--in-place"], "in place"),
+        (SALES, ["--in-place", "--into", "db.other"], "exclude each other"),
+        (SALES, ["--into", "db.orders"], "db.orders exists"),
+        (SALES, ["--into", "no such"], "is not a table"),
+        (replace(SALES, format="csv"), [], "cannot be converted"),
+        (ORDERS, [], "already"),
+        (VIEW, [], "cannot be converted"),
+    ],
+)
+def test_what_iceberg_cannot_take_or_would_move_or_replace_is_not_converted(
+    converted: list[str], monkeypatch: pytest.MonkeyPatch, found: Table, arguments: list[str], problem: str
+) -> None:
+    monkeypatch.setattr(tables, "_table", lambda _: found)
+    with pytest.raises(InvalidInput, match=problem):
+        penstock(tables.app, "convert", found.full_name, *arguments)
+    assert converted == []
 
 
 def test_table_is_another_word_for_tables_and_not_listed(capsys: pytest.CaptureFixture[str]) -> None:
