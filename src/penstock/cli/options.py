@@ -155,7 +155,7 @@ def paths(texts: Sequence[str] | None) -> tuple[str, ...]:
 
 
 SERVICE = "http://127.0.0.1:8440"
-"""Where `penstock serve` listens unless told otherwise."""
+"""The default address of `penstock serve`."""
 
 
 def service_url(text: str) -> str:

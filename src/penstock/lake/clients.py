@@ -22,7 +22,7 @@ from penstock.lake.settings import spark_settings
 
 TOKEN_VARIABLE = "PENSTOCK_TOKEN"  # noqa: S105  the name of a variable
 PACKAGES = ("org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.12.0", "org.apache.hadoop:hadoop-aws:3.4.2")
-"""What plain Spark 4.1 downloads for Iceberg's tables in a lake."""
+"""Maven coordinates of the jars with which plain Spark 4.1 uses Iceberg tables in a lake."""
 
 _KEYS = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")
 _DUCKDB_TOKEN = "penstock_token"  # noqa: S105  the name of a variable
@@ -196,7 +196,7 @@ def _trino(access: Access) -> str:
 
 @dataclass(frozen=True)
 class _Form:
-    """What one client's file looks like. `token` is the variable with the service's token, None without a catalog."""
+    """The form of one client's file. `token` names the variable with the service's token, None without a catalog."""
 
     title: str
     use: str

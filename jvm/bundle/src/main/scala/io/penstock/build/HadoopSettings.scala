@@ -65,7 +65,7 @@ object HadoopSettings {
           case Some("true" | "false") => "boolean"
           case Some(Size()) => "size"
           case Some(Time(_)) => "time"
-          // Whether S3A reads a plain number as a count, a size or a time cannot be told from its type.
+          // Whether S3A reads a plain number as a count, a size or a time does not follow from its type.
           case Some(Number()) => "number"
           case _ => "string"
         }
