@@ -44,17 +44,22 @@ class LakeClient(str, enum.Enum):
 class Access:
     """A lake as one client sees it. `credentials_file` has the profile that the lake's `credentials` name.
 
-    `service` is the URL of a `penstock serve` without a trailing slash; the client works in its `instance`.
+    `service` is the URL of a `penstock serve` without a trailing slash. The client works in its `instance`; with None,
+    in the only one of its token.
     """
 
     lake: Lake
     credentials_file: Path
     service: str
-    instance: str
+    instance: str | None
 
     @property
     def catalog(self) -> str:
         return f"{self.service}/iceberg"
+
+    def warehouse(self, name: str) -> dict[str, str]:
+        """The instance as the property of this name, which Iceberg's clients call the warehouse."""
+        return {} if self.instance is None else {name: self.instance}
 
     @property
     def endpoint(self) -> str:
@@ -127,7 +132,7 @@ def _duckdb(access: Access) -> str:
     return (
         "INSTALL httpfs; INSTALL aws; INSTALL iceberg;\nLOAD httpfs; LOAD aws; LOAD iceberg;\n"
         f"CREATE OR REPLACE SECRET penstock ({_listed(secret)});\n"
-        f"ATTACH {_sql(access.instance)} AS lake ({_listed(options)});\n"
+        f"ATTACH {_sql(access.instance or '')} AS lake ({_listed(options)});\n"
     )
 
 
@@ -143,7 +148,7 @@ def _pyiceberg(access: Access) -> str:
     properties = {
         "type": "rest",
         "uri": access.catalog,
-        "warehouse": access.instance,
+        **access.warehouse("warehouse"),
         "s3.endpoint": access.endpoint,
         "s3.region": access.lake.region,
         **({} if access.lake.path_style else {"s3.force-virtual-addressing": "true"}),
@@ -160,7 +165,7 @@ def _spark(access: Access) -> str:
         "spark.sql.catalog.lake": "org.apache.iceberg.spark.SparkCatalog",
         "spark.sql.catalog.lake.type": "rest",
         "spark.sql.catalog.lake.uri": access.catalog,
-        "spark.sql.catalog.lake.warehouse": access.instance,
+        **access.warehouse("spark.sql.catalog.lake.warehouse"),
         "spark.sql.catalog.lake.rest.auth.type": "oauth2",
         "spark.sql.catalog.lake.token": f"env:{TOKEN_VARIABLE}",
         "spark.sql.catalog.lake.io-impl": "org.apache.iceberg.hadoop.HadoopFileIO",
@@ -183,7 +188,7 @@ def _trino(access: Access) -> str:
             "connector.name": "iceberg",
             "iceberg.catalog.type": "rest",
             "iceberg.rest-catalog.uri": access.catalog,
-            "iceberg.rest-catalog.warehouse": access.instance,
+            **access.warehouse("iceberg.rest-catalog.warehouse"),
             "iceberg.rest-catalog.security": "OAUTH2",
             "iceberg.rest-catalog.oauth2.token": f"${{ENV:{TOKEN_VARIABLE}}}",
             "fs.native-s3.enabled": "true",

@@ -40,6 +40,13 @@ def test_each_with_tables_names_the_catalog_the_instance_and_the_tokens_variable
     assert "TOKEN=…" in text
 
 
+@pytest.mark.parametrize("client", WITH_CATALOG)
+def test_without_an_instance_the_token_decides(client: LakeClient) -> None:
+    text = configuration(client, replace(ACCESS, instance=None))
+    assert "warehouse" not in text
+    assert ("ATTACH ''" in text) == (client is LakeClient.DUCKDB)
+
+
 @pytest.mark.parametrize("client", LakeClient)
 def test_keys_of_the_users_own_files_or_of_the_environment_stay_where_they_are(client: LakeClient) -> None:
     profile = configuration(client, replace(ACCESS, lake=replace(LAKE, credentials="aws:ceph")))

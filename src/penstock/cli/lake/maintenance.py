@@ -113,7 +113,10 @@ def client(
     service: Annotated[
         str, typer.Option(metavar="URL", help="The service whose catalog has the Iceberg tables.")
     ] = options.SERVICE,
-    instance: Annotated[str, typer.Option(help="Instance in which the client works.")] = "default",
+    instance: Annotated[
+        Optional[str],  # noqa: UP045
+        typer.Option(help="Instance in which the client works.", show_default="the only one of its token, or default"),
+    ] = None,
     output: Output = None,
 ) -> None:
     """Print the file with which another engine or library reads and writes a lake and its Iceberg tables.
