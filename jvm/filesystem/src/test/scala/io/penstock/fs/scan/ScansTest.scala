@@ -32,6 +32,8 @@ class ScanRequestsTest extends AnyFunSuite with BeforeAndAfterAll {
       "spark.hadoop.fs.s3a.impl" -> classOf[PenstockFileSystem].getName,
       "spark.hadoop.fs.s3a.input.stream.type" -> "custom",
       "spark.hadoop.fs.s3a.input.stream.custom.factory" -> "io.penstock.fs.read.PageStreamFactory",
+      // By default, measured times decide what is kept.
+      s"spark.hadoop.${CacheSettings.Admission}" -> "always",
       s"spark.hadoop.${CacheSettings.MemoryDirectory}" -> tiers.resolve("memory").toString,
       s"spark.hadoop.${CacheSettings.DiskSize}" -> "0",
       s"spark.hadoop.${CacheSettings.WriteThrough}" -> "false"
@@ -115,6 +117,7 @@ class DamagedPageTest extends AnyFunSuite with BeforeAndAfterAll {
       "spark.hadoop.fs.s3a.input.stream.custom.factory" -> "io.penstock.fs.read.PageStreamFactory",
       "spark.hadoop.parquet.page.verify-checksum.enabled" -> "true",
       s"spark.hadoop.${CacheSettings.PageSize}" -> PageSize.toString,
+      s"spark.hadoop.${CacheSettings.Admission}" -> "always",
       s"spark.hadoop.${CacheSettings.MemoryDirectory}" -> Files.createTempDirectory("penstock-damaged-").toString,
       s"spark.hadoop.${CacheSettings.MemorySize}" -> "100M",
       s"spark.hadoop.${CacheSettings.DiskSize}" -> "0",
