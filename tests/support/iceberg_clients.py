@@ -10,6 +10,7 @@ from pathlib import Path
 
 import duckdb
 import duckdb_extension_avro
+import duckdb_extension_aws
 import duckdb_extension_httpfs
 import duckdb_extension_iceberg
 from pyiceberg.catalog.rest import RestCatalog
@@ -44,13 +45,18 @@ def catalog(served: Served, token: str | None = None, **properties: str) -> Rest
     )
 
 
+def duckdb_extensions() -> list[Path]:
+    """The files of DuckDB's extensions for Iceberg tables in a store, in the order in which they load."""
+    packages = (duckdb_extension_httpfs, duckdb_extension_aws, duckdb_extension_avro, duckdb_extension_iceberg)
+    return [file for package in packages for file in Path(package.__path__[0]).rglob("*.duckdb_extension")]
+
+
 @contextmanager
 def duckdb_client(served: Served) -> Iterator[duckdb.DuckDBPyConnection]:
     """DuckDB with the catalog attached as `lake`."""
     lake, keys = _store(served)
     with duckdb.connect(config={"allow_unsigned_extensions": True}) as client:
-        for package in (duckdb_extension_httpfs, duckdb_extension_avro, duckdb_extension_iceberg):
-            (extension,) = Path(package.__path__[0]).rglob("*.duckdb_extension")
+        for extension in duckdb_extensions():
             client.execute(f"LOAD '{extension}'")
         client.execute(
             f"CREATE SECRET (TYPE s3, KEY_ID '{keys.access_key}', SECRET '{keys.secret_key}', REGION '{lake.region}', "

@@ -10,14 +10,10 @@ import sys
 from pathlib import Path
 
 import duckdb
-import duckdb_extension_avro
-import duckdb_extension_aws
-import duckdb_extension_httpfs
-import duckdb_extension_iceberg
 
 from penstock.runtime.jvm import find_java, penstock_jars, spark_jars
 from tests.support.command import Command
-from tests.support.iceberg_clients import catalog
+from tests.support.iceberg_clients import catalog, duckdb_extensions
 from tests.support.service_process import Served
 
 PYICEBERG = """
@@ -101,8 +97,7 @@ def extensions(directory: Path) -> str:
     assert version is not None
     installed = directory / "extensions" / version[0] / platform[0]
     installed.mkdir(parents=True)
-    for package in (duckdb_extension_httpfs, duckdb_extension_aws, duckdb_extension_avro, duckdb_extension_iceberg):
-        (file,) = Path(package.__path__[0]).rglob("*.duckdb_extension")
+    for file in duckdb_extensions():
         shutil.copy(file, installed)
     return str(directory / "extensions")
 

@@ -28,7 +28,8 @@ def main(location: str) -> None:
     )
     for table in ("facts", "names"):
         spark.read.parquet(f"{location}/{table}").createOrReplaceTempView(table)
-    if "SkippingExtension" in (spark.conf.get("spark.sql.extensions", "") or ""):
+    extensions = spark.conf.get("spark.sql.extensions", "") or ""
+    if "SkippingExtension" in extensions:
         spark.sql(f"build skipping index on parquet.`{location}/facts`")
         # Skipping by the keys of a broadcast side, and of a side that runs a second time for its keys.
         for hint in ("broadcast", "merge"):
@@ -47,7 +48,7 @@ def main(location: str) -> None:
         " union all select label, null from names"
     ).write.mode("overwrite").parquet(f"{location}/result")
     spark.sql("explain select * from facts").collect()
-    if "IcebergExtension" in (spark.conf.get("spark.sql.extensions", "") or ""):
+    if "IcebergExtension" in extensions:
         _iceberg(spark, location)
     if spark.conf.get("spark.sql.catalogImplementation") == "hive":
         spark.catalog.listTables()

@@ -107,7 +107,7 @@ def kubernetes(
 
 @app.command()
 def client(
-    name: Annotated[LakeClient, typer.Argument(metavar="CLIENT", help="aws, duckdb, pyiceberg, spark or trino.")],
+    name: Annotated[LakeClient, typer.Argument(metavar="CLIENT", help="Engine or library that uses the lake.")],
     *,
     lake: options.Lake = None,
     service: Annotated[
