@@ -59,28 +59,29 @@ def main() -> int:
     options = parser.parse_args()
     if options.pyspark and len(options.versions) != 1:
         parser.error("--pyspark requires exactly one VERSION")
-    test_jars = maven_jars()
+    libraries = maven_jars()
     failed = [
         version
         for version in options.versions
-        if not passes(version, options.pyspark or pyspark(version), test_jars, compile_only=options.compile)
+        if not passes(version, options.pyspark or pyspark(version), libraries, compile_only=options.compile)
     ]
     if failed:
         print(f"failed: {', '.join(failed)}", file=sys.stderr)
     return 1 if failed else 0
 
 
-def passes(version: str, spark: Path, test_jars: str, *, compile_only: bool) -> bool:
+def passes(version: str, spark: Path, libraries: str, *, compile_only: bool) -> bool:
     started = time.monotonic()
-    jars = str(spark / "jars" / "*")
+    compiler = str(spark / "jars" / "*")
+    jars = f"{compiler}:{libraries}"
     main, test = (BUILD / version / name for name in ("main", "test"))
     main_sources = [*sources(MODULE / "src" / "main"), *sources(MODULE / "src" / "lines" / shim(version))]
     tests = [MODULE / "src/test/scala/io/penstock/skipping" / name for name in TESTS]
-    if not compiles(main_sources, jars, jars, main) or not compiles(tests, jars, f"{main}:{jars}:{test_jars}", test):
+    if not compiles(main_sources, compiler, jars, main) or not compiles(tests, compiler, f"{main}:{jars}", test):
         print(f"{version}: does not compile", file=sys.stderr)
         return False
     print(f"{version}: compiled in {time.monotonic() - started:.0f} s", flush=True)
-    if not compile_only and not runs(f"{main}:{test}:{RESOURCES}:{jars}:{test_jars}", test):
+    if not compile_only and not runs(f"{main}:{test}:{RESOURCES}:{jars}", test):
         print(f"{version}: suites fail", file=sys.stderr)
         return False
     jar = BUILD / f"penstock-skipping-{version}.jar"
@@ -131,10 +132,10 @@ def pyspark(version: str) -> Path:
 
 
 def maven_jars() -> str:
-    """Classpath of the test libraries, which Spark's jars do not contain."""
+    """Classpath of what Spark's jars do not contain: Iceberg for the shipped line, and the libraries of tests."""
     BUILD.mkdir(parents=True, exist_ok=True)
     target = BUILD / "tests.classpath"
-    groups = "org.scalatest,org.scalactic,org.scalatestplus,org.scalacheck,org.scala-sbt"
+    groups = "org.apache.iceberg,org.scalatest,org.scalactic,org.scalatestplus,org.scalacheck,org.scala-sbt"
     goal = ["dependency:build-classpath", f"-DincludeGroupIds={groups}", f"-Dmdep.outputFile={target}"]
     run(["mvn", "-q", "-B", "-ntp", "-f", str(ROOT / "jvm" / "pom.xml"), "-pl", "skipping", *goal], check=True)
     return target.read_text().strip()

@@ -6,7 +6,15 @@ import org.apache.spark.sql.execution.datasources.HadoopFsRelation
 import io.penstock.skipping.index.{IndexCatalog, TableIndex}
 import io.penstock.skipping.join.{JoinSkipping, LastOptimizerRule}
 import io.penstock.skipping.model.SkippingSettings
-import io.penstock.skipping.plan.{ExpectIndexes, RefreshOnWrite, SkipFiles, SkippingColumnarRule, StageStatistics}
+import io.penstock.skipping.plan.{
+  ExpectIndexes,
+  IndexIcebergScans,
+  PlanIndexedScans,
+  RefreshOnWrite,
+  SkipFiles,
+  SkippingColumnarRule,
+  StageStatistics
+}
 import io.penstock.skipping.sql.SkippingParser
 
 /**
@@ -21,7 +29,8 @@ class SkippingExtension extends (SparkSessionExtensions => Unit) {
     extensions.injectColumnar(new RefreshOnWrite(_))
     // This checks nothing: it is the only hook that sees each query once, before its optimization.
     extensions.injectCheckRule(new ExpectIndexes(_))
-    extensions.injectOptimizerRule(session => new LastOptimizerRule(session, new JoinSkipping(index)))
+    extensions.injectPlannerStrategy(new PlanIndexedScans(_))
+    extensions.injectOptimizerRule(new LastOptimizerRule(_, IndexIcebergScans, new JoinSkipping(index)))
     extensions.injectRuntimeOptimizerRule(_ => StageStatistics)
     // With adaptive execution, this shows skipping in EXPLAIN before the query has run.
     extensions.injectQueryStagePrepRule(_ => new SkipFiles(index, ready = false))

@@ -46,6 +46,8 @@ trait LocalSpark extends BeforeAndAfterAll { this: Suite =>
  */
 class PlainLocalFileSystem extends RawLocalFileSystem {
 
+  override def getScheme: String = getUri.getScheme
+
   override def setPermission(path: HadoopPath, permission: FsPermission): Unit = ()
 
   override def getFileStatus(path: HadoopPath): FileStatus = plain(super.getFileStatus(path))

@@ -6,6 +6,7 @@ import java.util.{Arrays, BitSet, HashMap => JavaHashMap}
 import scala.collection.mutable
 
 import org.apache.hadoop.fs.Path
+import org.apache.spark.sql.connector.read.SupportsRuntimeV2Filtering
 import org.apache.spark.sql.execution.datasources.FileStatusWithMetadata
 
 import io.penstock.skipping.model.{FileFilter, IndexedColumn}
@@ -57,6 +58,47 @@ object TableIndex {
     val results = statistics.map { case (column, builder) => column -> builder.result() }
     new InMemoryIndex(root, numbers.result(), results, asked)
   }
+}
+
+/**
+ * A scan of another table format that knows the statistics of its files without an index beside the table, as Iceberg's
+ * manifests have them. It reads one version of its table, so that a second run reads the same rows.
+ *
+ * Spark hands keys to `filter` when the scan is about to run, and then asks for the remaining files. So the scan of a
+ * physical plan is an object of its own, and one in a logical plan, which copies share, is never filtered.
+ */
+trait IndexedScan extends SupportsRuntimeV2Filtering {
+
+  /** The statistics of the files that the scan's own filters left. */
+  def index: TableIndex
+
+  /** The size of these files. */
+  def sizeInBytes: Long
+
+  /**
+   * The scan of one physical plan.
+   *
+   * @param reasons
+   *   why files are skipped by keys or not, for its description
+   * @param verification
+   *   in `verify` mode: receives the files that would be skipped, and none is
+   */
+  def planned(reasons: Seq[String], verification: Option[SkippedPaths]): IndexedScan
+
+  /** The verification of a physical plan's scan. */
+  def verification: Option[SkippedPaths]
+}
+
+/**
+ * The files that a scan would have skipped, as `input_file_name()` calls them. The driver fills it before tasks are
+ * serialized with it.
+ */
+class SkippedPaths extends Serializable {
+  @volatile private var paths = Set.empty[String]
+
+  def set(skipped: Set[String]): Unit = paths = skipped
+
+  def contains(path: String): Boolean = paths(path)
 }
 
 /**

@@ -6,9 +6,8 @@ import scala.collection.mutable
 
 import org.apache.hadoop.util.StringUtils.TraditionalBinaryPrefix
 import org.apache.spark.sql.catalyst.expressions.{And, DynamicPruningSubquery, Expression, PredicateHelper}
-import org.apache.spark.sql.catalyst.plans.logical.{Filter, LogicalPlan}
+import org.apache.spark.sql.catalyst.plans.logical.{Filter, LeafNode, LogicalPlan}
 import org.apache.spark.sql.catalyst.trees.TreeNodeTag
-import org.apache.spark.sql.execution.datasources.{HadoopFsRelation, LogicalRelation}
 
 import io.penstock.skipping.index.{ColumnSummary, TableIndex}
 import io.penstock.skipping.model.{FileFilter, FilterTranslator}
@@ -102,7 +101,7 @@ object Decision {
  * Estimates the bytes of files that a run of a plan reads, after each table's own filters, by literals and by keys of
  * joins. It uses the indexes and Spark's statistics; a table without either counts whole. For one thread.
  */
-private[join] class ExpectedBytes(indexOf: LogicalRelation => Option[TableIndex], caseSensitive: Boolean)
+private[join] class ExpectedBytes(indexOf: LogicalPlan => Option[TableIndex], caseSensitive: Boolean)
     extends PredicateHelper {
 
   import ExpectedBytes._
@@ -111,22 +110,15 @@ private[join] class ExpectedBytes(indexOf: LogicalRelation => Option[TableIndex]
   private val selected = mutable.HashMap.empty[Expression, Double]
 
   def apply(plan: LogicalPlan): BigInt = plan match {
-    case Filter(condition, relation: LogicalRelation) =>
-      (BigDecimal(whole(relation)) * share(relation, condition)).toBigInt
-    case relation: LogicalRelation => whole(relation)
+    case Filter(condition, FilesOf(relation)) =>
+      (BigDecimal(apply(relation)) * share(relation, condition)).toBigInt
+    case FilesOf(relation) => FilesOf.sizeInBytes(relation).getOrElse(relation.stats.sizeInBytes)
     case leaf if leaf.children.isEmpty => leaf.stats.sizeInBytes
     case other => other.children.map(apply).sum
   }
 
-  // The plan's statistics would be the size of the rows in memory, with all their columns.
-  private def whole(relation: LogicalRelation): BigInt = relation.relation match {
-    case files: HadoopFsRelation =>
-      relation.catalogTable.flatMap(_.stats).fold(BigInt(files.location.sizeInBytes))(_.sizeInBytes)
-    case _ => relation.stats.sizeInBytes
-  }
-
   /** The share of the table's files. Only the most selective filter counts, since two may exclude the same files. */
-  private def share(relation: LogicalRelation, condition: Expression): Double =
+  private def share(relation: LeafNode, condition: Expression): Double =
     indexOf(relation).fold(1.0) { index =>
       val (dynamic, others) = splitConjunctivePredicates(condition).partition(_.isInstanceOf[DynamicPruningSubquery])
       val byValues = others.reduceOption(And).map(all => selected.getOrElseUpdate(all, shareWithValues(index, others)))
@@ -140,7 +132,7 @@ private[join] class ExpectedBytes(indexOf: LogicalRelation => Option[TableIndex]
       case filter => index.select(filter).cardinality.toDouble / math.max(1, index.files)
     }
 
-  private def shareWithKeys(relation: LogicalRelation, index: TableIndex, filter: DynamicPruningSubquery): Double = {
+  private def shareWithKeys(relation: LeafNode, index: TableIndex, filter: DynamicPruningSubquery): Double = {
     val known = for {
       column <- DynamicFilter.column(filter.pruningKey)
       filesPerKey <- index.column(column.name).map(_.filesPerKey)

@@ -7,12 +7,13 @@ import scala.collection.mutable
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.optimizer.PushDownPredicates
 import org.apache.spark.sql.catalyst.plans.QueryPlan
-import org.apache.spark.sql.catalyst.plans.logical.{Aggregate, Filter, Join, LogicalPlan, RepartitionOperation}
+import org.apache.spark.sql.catalyst.plans.logical._
 import org.apache.spark.sql.catalyst.trees.TreePattern.DYNAMIC_PRUNING_SUBQUERY
+import org.apache.spark.sql.execution.datasources.v2.DataSourceV2ScanRelation
 import org.apache.spark.sql.execution.datasources.{HadoopFsRelation, LogicalRelation}
 import org.apache.spark.sql.internal.SQLConf
 
-import io.penstock.skipping.index.TableIndex
+import io.penstock.skipping.index.{IndexedScan, TableIndex}
 import io.penstock.skipping.line.DynamicPruning
 import io.penstock.skipping.model.ValueEncoding
 
@@ -42,13 +43,13 @@ private[skipping] object DynamicFilter {
    *   None where it arrives at no such scan
    */
   def place(filter: DynamicPruningSubquery, plan: LogicalPlan)(
-      accept: (LogicalRelation, AttributeReference) => Boolean
+      accept: (LeafNode, AttributeReference) => Boolean
   ): Option[LogicalPlan] = {
     var arrived = false
     val placed = retain(PushDownPredicates(Filter(filter, plan))) { (relation, found, beside) =>
       found.exprId != filter.exprId || {
         val accepted = (isData(relation, found) || !isPrunedBySpark(found, beside)) &&
-          column(found.pruningKey).exists(accept(relation, _))
+          FilesOf.key(relation, found.pruningKey).exists(accept(relation, _))
         arrived ||= accepted
         accepted
       }
@@ -65,21 +66,19 @@ private[skipping] object DynamicFilter {
     case _ => false
   }
 
-  private def isData(relation: LogicalRelation, filter: DynamicPruningSubquery): Boolean = relation.relation match {
-    case files: HadoopFsRelation =>
-      val data = files.dataSchema.fieldNames.toSet -- files.partitionSchema.fieldNames
-      filter.pruningKey.references.forall(attribute => data(attribute.name))
-    case _ => false
+  private def isData(relation: LeafNode, filter: DynamicPruningSubquery): Boolean = {
+    val partitions = FilesOf.partitions(relation)
+    partitions.isDefined && !filter.pruningKey.references.exists(attribute => partitions.get(attribute.name))
   }
 
   /** Keep the filters that pass the first test right above a scan, and the second anywhere else. */
-  private def retain(plan: LogicalPlan)(atScan: (LogicalRelation, DynamicPruningSubquery, Expression) => Boolean)(
+  private def retain(plan: LogicalPlan)(atScan: (LeafNode, DynamicPruningSubquery, Expression) => Boolean)(
       elsewhere: DynamicPruningSubquery => Boolean
   ): LogicalPlan =
     if (!plan.containsPattern(DYNAMIC_PRUNING_SUBQUERY)) plan
     else
       plan match {
-        case filter @ Filter(condition, relation: LogicalRelation) => keep(filter)(atScan(relation, _, condition))
+        case filter @ Filter(condition, FilesOf(relation)) => keep(filter)(atScan(relation, _, condition))
         case filter: Filter =>
           keep(filter)(elsewhere) match {
             case Filter(condition, child) => Filter(condition, retain(child)(atScan)(elsewhere))
@@ -109,6 +108,43 @@ private[skipping] object DynamicFilter {
   }
 }
 
+/** The leaves of a plan that read a table's files, with what Spark knows of them. */
+private[join] object FilesOf {
+
+  def unapply(plan: LogicalPlan): Option[LeafNode] = plan match {
+    case relation @ LogicalRelation(_: HadoopFsRelation, _, _, _, _) => Some(relation)
+    case relation: DataSourceV2ScanRelation if relation.scan.isInstanceOf[IndexedScan] => Some(relation)
+    case _ => None
+  }
+
+  /** The columns by which Spark itself prunes files; None for a leaf without files. */
+  def partitions(leaf: LeafNode): Option[Set[String]] = leaf match {
+    case LogicalRelation(files: HadoopFsRelation, _, _, _, _) => Some(files.partitionSchema.fieldNames.toSet)
+    case relation: DataSourceV2ScanRelation =>
+      scan(relation).map(_.filterAttributes.map(_.fieldNames.mkString(".")).toSet)
+    case _ => None
+  }
+
+  /** The column of a leaf that the keys of this expression skip files by, if they can arrive there. */
+  def key(leaf: LeafNode, expression: Expression): Option[AttributeReference] = leaf match {
+    // Spark hands keys to such a scan for a column, not for a cast of one.
+    case _: DataSourceV2ScanRelation => Some(expression).collect { case attribute: AttributeReference => attribute }
+    case _ => DynamicFilter.column(expression)
+  }
+
+  /** The bytes of the files after the scan's own filters, without an index; None where they are unknown. */
+  def sizeInBytes(leaf: LeafNode): Option[BigInt] = leaf match {
+    case relation @ LogicalRelation(files: HadoopFsRelation, _, _, _, _) =>
+      // The plan's statistics would be the size of the rows in memory, with all their columns.
+      Some(relation.catalogTable.flatMap(_.stats).fold(BigInt(files.location.sizeInBytes))(_.sizeInBytes))
+    case relation: DataSourceV2ScanRelation => scan(relation).map(found => BigInt(found.sizeInBytes))
+    case _ => None
+  }
+
+  def scan(relation: DataSourceV2ScanRelation): Option[IndexedScan] =
+    Some(relation.scan).collect { case scan: IndexedScan => scan }
+}
+
 /** The file scans of one plan, and the decisions about skipping by their columns. For one thread. */
 private[join] class Scans(plan: LogicalPlan, indexOf: HadoopFsRelation => Option[TableIndex], benefit: BenefitModel) {
 
@@ -117,19 +153,17 @@ private[join] class Scans(plan: LogicalPlan, indexOf: HadoopFsRelation => Option
   private val decisions = mutable.LinkedHashSet.empty[(ExprId, Decision)]
 
   /** The usable index of the scan's table, if there is one. */
-  def index(relation: LogicalRelation): Option[TableIndex] = relation.relation match {
-    case files: HadoopFsRelation => indexes.computeIfAbsent(files, indexOf(_))
+  def index(leaf: LogicalPlan): Option[TableIndex] = leaf match {
+    case LogicalRelation(files: HadoopFsRelation, _, _, _, _) => indexes.computeIfAbsent(files, indexOf(_))
+    case relation: DataSourceV2ScanRelation => FilesOf.scan(relation).map(_.index)
     case _ => None
   }
 
   /** Whether files of some scan may be skipped, which takes a table of several files. */
-  def mayBeFiltered(plan: LogicalPlan): Boolean = plan.exists {
-    case relation: LogicalRelation => index(relation).exists(_.files > 1)
-    case _ => false
-  }
+  def mayBeFiltered(plan: LogicalPlan): Boolean = plan.exists(index(_).exists(_.files > 1))
 
   /** Whether a filter by keys on this column of the scan is worth it. */
-  def accept(relation: LogicalRelation, column: AttributeReference): Boolean =
+  def accept(relation: LeafNode, column: AttributeReference): Boolean =
     index(relation).exists(refuse(relation, column, _).isEmpty)
 
   /** Whether no filter by this expression is worth it, at whichever scan it arrives; records the reason. */
@@ -143,10 +177,8 @@ private[join] class Scans(plan: LogicalPlan, indexOf: HadoopFsRelation => Option
     }
   }
 
-  private lazy val owners: Map[ExprId, LogicalRelation] = plan
-    .collect { case relation: LogicalRelation =>
-      relation.output.map(_.exprId -> relation)
-    }
+  private lazy val owners: Map[ExprId, LeafNode] = plan
+    .collect { case FilesOf(relation) => relation.output.map(_.exprId -> relation) }
     .flatten
     .toMap
 
@@ -156,14 +188,14 @@ private[join] class Scans(plan: LogicalPlan, indexOf: HadoopFsRelation => Option
 
   /** Attach the most important decision about each column to the scans of a plan. */
   def record(plan: LogicalPlan): Unit = plan.foreach {
-    case relation: LogicalRelation =>
+    case FilesOf(relation) =>
       val made = index(relation).toSeq.flatMap(index => relation.output.flatMap(decided(relation, _, index)))
       Decision.record(relation, made)
     case _ =>
   }
 
-  private def decided(relation: LogicalRelation, column: AttributeReference, index: TableIndex): Seq[Decision] = {
-    val made = decisions.toSeq.collect { case (column.exprId, decision) => decision }
+  private def decided(relation: LeafNode, column: Attribute, index: TableIndex): Seq[Decision] = {
+    val made = decisions.toSeq.collect { case (id, decision) if id == column.exprId => decision }
     val (attempts, refusals) = made.partition(_.attempted)
     if (attempts.nonEmpty || made.isEmpty) attempts
     else
@@ -173,9 +205,9 @@ private[join] class Scans(plan: LogicalPlan, indexOf: HadoopFsRelation => Option
   }
 
   /** The reason against a column, if any. Partition columns need no index: each file holds one value of them. */
-  private def refuse(relation: LogicalRelation, column: AttributeReference, index: TableIndex): Option[String] =
-    relation.relation match {
-      case files: HadoopFsRelation if files.partitionSchema.fieldNames.contains(column.name) => None
+  private def refuse(relation: LeafNode, column: Attribute, index: TableIndex): Option[String] =
+    relation match {
+      case _: LogicalRelation if FilesOf.partitions(relation).exists(_(column.name)) => None
       case _ => benefit.refuseColumn(index.column(column.name), index.files)
     }
 }
@@ -223,7 +255,7 @@ private[join] object Copies {
       kept = copies.map(KeyFilter.in)
       least <- kept.find(few => kept.forall(few.subsetOf)).toSeq if kept.exists(_ != least)
       copy <- copies
-      (relation: LogicalRelation, leaf) <- copy.collectLeaves().zipWithIndex
+      (FilesOf(relation), leaf) <- copy.collectLeaves().zipWithIndex
     } yield scan(relation) -> (leaf, least)
     new Copies(limits.groupMap(_._1)(_._2))
   }
@@ -265,10 +297,10 @@ private[join] object Copies {
     }
   }
 
-  private def filters(plan: LogicalPlan): Seq[(LogicalRelation, DynamicPruningSubquery)] = plan.collect {
-    case Filter(condition, relation: LogicalRelation) =>
+  private def filters(plan: LogicalPlan): Seq[(LeafNode, DynamicPruningSubquery)] = plan.collect {
+    case Filter(condition, FilesOf(relation)) =>
       condition.collect { case filter: DynamicPruningSubquery => relation -> filter }
   }.flatten
 
-  private def scan(relation: LogicalRelation): Scan = relation.output.map(_.exprId)
+  private def scan(relation: LeafNode): Scan = relation.output.map(_.exprId)
 }

@@ -11,7 +11,7 @@ import org.apache.spark.sql.catalyst.plans.{ExistenceJoin, LeftAnti}
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.catalyst.trees.TreeNodeTag
 import org.apache.spark.sql.catalyst.trees.TreePattern.{DYNAMIC_PRUNING_SUBQUERY, JOIN}
-import org.apache.spark.sql.execution.datasources.{HadoopFsRelation, LogicalRelation}
+import org.apache.spark.sql.execution.datasources.HadoopFsRelation
 import org.apache.spark.sql.internal.SQLConf
 
 import io.penstock.skipping.index.TableIndex
@@ -73,16 +73,16 @@ private object JoinSkipping {
 }
 
 /**
- * Registers `rule` to run after all of Spark's own rules, a place that extensions have no hook for.
+ * Registers rules to run after all of Spark's own rules, in this order, a place that extensions have no hook for.
  *
  * It is injected as an ordinary optimizer rule, and only its construction matters: Spark constructs it while it
  * assembles the batches of its optimizer, and then reads the last batch, the session's extra optimizations. So it works
  * for a session's first query, for cloned sessions, and after others have set the extra optimizations.
  */
-class LastOptimizerRule(session: SparkSession, rule: Rule[LogicalPlan]) extends Rule[LogicalPlan] {
+class LastOptimizerRule(session: SparkSession, rules: Rule[LogicalPlan]*) extends Rule[LogicalPlan] {
 
   private val experimental = session.experimental
-  if (!experimental.extraOptimizations.exists(_.ruleName == rule.ruleName))
+  for (rule <- rules if !experimental.extraOptimizations.exists(_.ruleName == rule.ruleName))
     experimental.extraOptimizations = experimental.extraOptimizations :+ rule
 
   override def apply(plan: LogicalPlan): LogicalPlan = plan
@@ -285,7 +285,7 @@ private[join] class FilteredTree(
     broken
   }
 
-  private def accept(source: KeySource)(relation: LogicalRelation, column: AttributeReference): Boolean = {
+  private def accept(source: KeySource)(relation: LeafNode, column: AttributeReference): Boolean = {
     val accepted = scans.accept(relation, column)
     if (accepted) scans.decide(column, attempted = true, source.description)
     accepted

@@ -8,6 +8,7 @@ import org.apache.spark.sql.catalyst.optimizer.{BuildLeft, BuildRight, BuildSide
 import org.apache.spark.sql.catalyst.planning.ExtractEquiJoinKeys
 import org.apache.spark.sql.catalyst.plans._
 import org.apache.spark.sql.catalyst.plans.logical._
+import org.apache.spark.sql.execution.datasources.v2.DataSourceV2ScanRelation
 import org.apache.spark.sql.execution.datasources.{HadoopFsRelation, LogicalRelation}
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.types._
@@ -53,6 +54,8 @@ private[join] object KeySource {
           case files: HadoopFsRelation => files.location.rootPaths.headOption.fold("files")(_.getName)
           case other => other.toString
         })
+    case relation: DataSourceV2ScanRelation =>
+      relation.relation.identifier.fold(relation.relation.table.name)(_.name)
     case other => other.nodeName
   }
 }
@@ -185,7 +188,8 @@ private[join] object Repeatable {
       plan.expressions.forall(_.collect { case subquery: SubqueryExpression => subquery.plan }.forall(apply))
 
   private def isRepeatable(node: LogicalPlan): Boolean = node match {
-    case LogicalRelation(_: HadoopFsRelation, _, _, _, _) | _: LocalRelation | _: OneRowRelation => true
+    // An indexed scan reads one version of its table.
+    case FilesOf(_) | _: LocalRelation | _: OneRowRelation => true
     case _: Project | _: Filter | _: Join | _: Union => true
     case Aggregate(groups, results, _, _) => groups.forall(isExact) && results.forall(isExact)
     case _ => false

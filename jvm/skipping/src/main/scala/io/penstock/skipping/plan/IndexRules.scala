@@ -3,14 +3,18 @@ package io.penstock.skipping.plan
 import scala.util.control.NonFatal
 
 import org.apache.hadoop.fs.Path
+import org.apache.iceberg.spark.source.IndexedQueryScan
 import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.InternalRow
-import org.apache.spark.sql.catalyst.expressions.{Attribute, AttributeSet}
+import org.apache.spark.sql.catalyst.expressions.{Alias, Attribute, AttributeSet, DynamicPruningSubquery}
 import org.apache.spark.sql.catalyst.plans.logical.{Filter, Join, LogicalPlan}
 import org.apache.spark.sql.catalyst.rules.Rule
+import org.apache.spark.sql.catalyst.trees.TreePattern.DYNAMIC_PRUNING_SUBQUERY
+import org.apache.spark.sql.connector.read.Scan
 import org.apache.spark.sql.execution.command.DataWritingCommandExec
 import org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat
+import org.apache.spark.sql.execution.datasources.v2.DataSourceV2ScanRelation
 import org.apache.spark.sql.execution.datasources.{HadoopFsRelation, InsertIntoHadoopFsRelationCommand, LogicalRelation}
 import org.apache.spark.sql.execution.{ColumnarRule, SparkPlan, UnaryExecNode}
 import org.slf4j.LoggerFactory
@@ -38,6 +42,53 @@ class ExpectIndexes(session: SparkSession) extends (LogicalPlan => Unit) {
         }
         .foreach { case (files, columns) => IndexCatalog.expect(session, files, columns) }
     }
+}
+
+/**
+ * An optimizer rule that gives each scan of an Iceberg table the statistics that its manifests have of the columns in
+ * filters and joins: to skip data files by the keys of joins, and for the estimates that a physical plan follows.
+ */
+object IndexIcebergScans extends Rule[LogicalPlan] {
+
+  // By name, so that Iceberg's classes are needed only where its tables are.
+  private val PlainScan = "org.apache.iceberg.spark.source.SparkBatchQueryScan"
+
+  override def apply(plan: LogicalPlan): LogicalPlan = {
+    lazy val compared = columnsCompared(plan)
+    val scanned = plan.transform {
+      case relation: DataSourceV2ScanRelation if relation.scan.getClass.getName == PlainScan =>
+        val columns = relation.output.filter(compared.contains).map(_.name)
+        indexed(relation.scan, columns).fold(relation)(scan => relation.copy(scan = scan))
+    }
+    // A side that Spark prunes partitions by has to stay equal to its copy in the plan.
+    scanned.transformAllExpressionsWithPruning(_.containsPattern(DYNAMIC_PRUNING_SUBQUERY)) {
+      case filter: DynamicPruningSubquery => filter.withNewPlan(apply(filter.plan))
+    }
+  }
+
+  /** None also where Iceberg's scan is another one than this is made for. */
+  private def indexed(scan: Scan, columns: Seq[String]): Option[Scan] =
+    try IndexedQueryScan.of(scan, columns)
+    catch {
+      case e @ (NonFatal(_) | _: LinkageError) =>
+        logWarning(s"Files of $scan cannot be skipped by keys of joins", e)
+        None
+    }
+
+  /** The columns in conditions of filters and joins, also those that have other names there. */
+  private def columnsCompared(plan: LogicalPlan): AttributeSet = {
+    val conditions = AttributeSet.fromAttributeSets(plan.collect {
+      case Filter(condition, _) => condition.references
+      case Join(_, _, _, Some(condition), _) => condition.references
+    })
+    val renamed = plan.flatMap(_.expressions).collect { case alias: Alias => alias.toAttribute -> alias.references }
+    def origins(known: AttributeSet): AttributeSet = {
+      val more = known ++
+        AttributeSet.fromAttributeSets(renamed.collect { case (name, from) if known.contains(name) => from })
+      if (more.size == known.size) known else origins(more)
+    }
+    origins(conditions)
+  }
 }
 
 /** Lets a write to a table with an index end with a refresh of the index, where `refresh.on.write` is set. */

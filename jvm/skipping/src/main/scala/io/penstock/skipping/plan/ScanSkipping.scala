@@ -4,12 +4,13 @@ import scala.util.control.NonFatal
 
 import org.apache.hadoop.fs.Path
 import org.apache.spark.internal.Logging
+import org.apache.spark.paths.SparkPath
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.execution.SparkPlan
 import org.apache.spark.sql.execution.datasources.{FileIndex, FileStatusWithMetadata, PartitionDirectory}
 import org.apache.spark.sql.types.StructType
 
-import io.penstock.skipping.index.{ListedFiles, TableIndex}
+import io.penstock.skipping.index.{ListedFiles, SkippedPaths, TableIndex}
 import io.penstock.skipping.model.{FileFilter, FilterTranslator, RangeSet, SkippingCounters}
 
 /**
@@ -71,7 +72,7 @@ final class ScanSkipping(
       // Files of partitions that the scan drops anyway do not count as skipped.
       val (scanned, leftOut) = listed.partition(isScanned)
       val selection = FileSelection.of(index, filter, scanned)
-      verification.foreach(_.set(selection.skipped))
+      verification.foreach(_.set(selection.skipped.map(file => SparkPath.fromPath(file.getPath).urlEncoded).toSet))
       tell(selection, published.map(_.values.size.toLong).sum, System.nanoTime() - started)
       if (verification.isEmpty) selection.kept ++ leftOut else listed
     } catch {

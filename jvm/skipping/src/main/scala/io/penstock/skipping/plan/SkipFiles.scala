@@ -10,16 +10,20 @@ import org.apache.spark.sql.catalyst.expressions.{
   PlanExpression,
   PredicateHelper
 }
+import org.apache.spark.sql.catalyst.planning.PhysicalOperation
 import org.apache.spark.sql.catalyst.plans.QueryPlan
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.catalyst.trees.TreeNodeTag
 import org.apache.spark.sql.catalyst.trees.TreePattern.PLAN_EXPRESSION
 import org.apache.spark.sql.execution._
 import org.apache.spark.sql.execution.adaptive.AdaptiveSparkPlanExec
 import org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat
+import org.apache.spark.sql.execution.datasources.v2.{BatchScanExec, DataSourceV2ScanRelation, DataSourceV2Strategy}
 import org.apache.spark.sql.execution.datasources.{CatalogFileIndex, FileIndex, HadoopFsRelation, InMemoryFileIndex}
+import org.apache.spark.sql.{SparkSession, classic}
 
-import io.penstock.skipping.index.TableIndex
+import io.penstock.skipping.index.{IndexedScan, SkippedPaths, TableIndex}
 import io.penstock.skipping.join.{Decision, DynamicFilter}
 import io.penstock.skipping.model.{FileFilter, FilterTranslator, KeyColumn, SkippingSettings}
 
@@ -99,14 +103,16 @@ object SkipFiles {
   }
 
   /**
-   * The scan with its lazy metadata and metrics evaluated. Their evaluation takes the scan's lock, which the scan holds
-   * while it waits for its keys: printing the plan would wait, too, and adaptive execution prints it before it starts
-   * the next stage.
+   * Evaluate a scan's lazy metadata and metrics. Their evaluation takes the scan's lock, which the scan holds while it
+   * waits for its keys: printing the plan would wait, too, and adaptive execution prints it before it starts the next
+   * stage.
    */
   private def announced(scan: FileSourceScanExec): FileSourceScanExec = {
     val _ = (scan.metadata, scan.metrics)
     scan
   }
+
+  private[plan] def announce(scan: BatchScanExec): Unit = scan.metrics: Unit
 
   /** The scan as Spark planned it. */
   private def withoutSkipping(scan: FileSourceScanExec): FileSourceScanExec = scan.relation.location match {
@@ -117,6 +123,28 @@ object SkipFiles {
         dataFilters = scan.dataFilters.filterNot(_.isInstanceOf[SkippingExpression])
       )
     case _ => scan
+  }
+}
+
+/**
+ * The strategy that gives each scan which knows the statistics of its files an object of its own in the physical plan:
+ * Spark filters that object, while copies of the logical plan share theirs.
+ */
+class PlanIndexedScans(session: SparkSession) extends SparkStrategy {
+
+  private val spark = new DataSourceV2Strategy(session.asInstanceOf[classic.SparkSession])
+
+  override def apply(plan: LogicalPlan): Seq[SparkPlan] = plan match {
+    case PhysicalOperation(_, _, relation: DataSourceV2ScanRelation) =>
+      relation.scan match {
+        case scan: IndexedScan =>
+          val settings = new SkippingSettings(session.sessionState.conf)
+          val reasons = Decision.of(relation).map(decision => s"on $decision")
+          val own = relation.copy(scan = scan.planned(reasons, Option.when(settings.verify)(new SkippedPaths)))
+          spark(plan.transformUp { case leaf if leaf eq relation => own })
+        case _ => Nil
+      }
+    case _ => Nil
   }
 }
 
@@ -193,7 +221,14 @@ private[plan] class SkippingReasons(skippable: SkippableScan, filters: FilterTra
 class SkippingColumnarRule(skipFiles: SkipFiles) extends ColumnarRule {
   private val moveKeys = new PushDynamicFilters(skipFiles)
 
-  override def preColumnarTransitions: Rule[SparkPlan] = plan => VerifySkipping(moveKeys(skipFiles(SecondRun(plan))))
+  override def preColumnarTransitions: Rule[SparkPlan] = { plan =>
+    val ready = VerifySkipping(moveKeys(skipFiles(SecondRun(plan))))
+    ready.foreach {
+      case scan: BatchScanExec => SkipFiles.announce(scan)
+      case _ =>
+    }
+    ready
+  }
 }
 
 /**

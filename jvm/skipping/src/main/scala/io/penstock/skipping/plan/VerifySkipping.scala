@@ -1,12 +1,20 @@
 package io.penstock.skipping.plan
 
-import org.apache.spark.paths.SparkPath
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.codegen.CodegenFallback
-import org.apache.spark.sql.catalyst.expressions.{And, BinaryExpression, Expression, InputFileName, Predicate}
+import org.apache.spark.sql.catalyst.expressions.{
+  And,
+  BinaryExpression,
+  DynamicPruningExpression,
+  Expression,
+  InputFileName,
+  Predicate
+}
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.execution._
-import org.apache.spark.sql.execution.datasources.FileStatusWithMetadata
+import org.apache.spark.sql.execution.datasources.v2.BatchScanExec
+
+import io.penstock.skipping.index.{IndexedScan, SkippedPaths}
 
 /**
  * The rule of `verify` mode: nothing is skipped; instead, rows of files that would be skipped are tested with the
@@ -16,6 +24,7 @@ object VerifySkipping extends Rule[SparkPlan] {
 
   override def apply(plan: SparkPlan): SparkPlan = plan.transformUp {
     case scan: FileSourceScanExec => verified(scan)
+    case scan: BatchScanExec => verified(scan)
     // This plan was verified before.
     case FilterExec(_: ContributesNothing, inner @ FilterExec(_: ContributesNothing, _)) => inner
   }
@@ -27,23 +36,27 @@ object VerifySkipping extends Rule[SparkPlan] {
           case keys: SkippingKeys => InSubqueryExec(keys.child, keys.plan, keys.exprId, isDynamicPruning = false)
           case filter if !filter.isInstanceOf[SkippingExpression] => filter
         }
-        // A scan without filters skips nothing.
-        conditions.reduceOption(And).fold[SparkPlan](scan) { condition =>
-          FilterExec(ContributesNothing(condition, InputFileName(), paths), scan)
-        }
+        verified(scan, conditions, paths)
       }
     case _ => scan
   }
-}
 
-/** The files that a scan would have skipped. The driver fills it before tasks are serialized with it. */
-class SkippedPaths extends Serializable {
-  @volatile private var paths = Set.empty[String]
+  private def verified(scan: BatchScanExec): SparkPlan = scan.scan match {
+    case indexed: IndexedScan =>
+      indexed.verification.fold[SparkPlan](scan) { paths =>
+        val conditions = scan.runtimeFilters.collect { case DynamicPruningExpression(keys: InSubqueryExec) =>
+          keys.copy(isDynamicPruning = false)
+        }
+        verified(scan, conditions, paths)
+      }
+    case _ => scan
+  }
 
-  def set(files: Seq[FileStatusWithMetadata]): Unit =
-    paths = files.map(file => SparkPath.fromPath(file.getPath).urlEncoded).toSet
-
-  def contains(path: String): Boolean = paths(path)
+  /** A scan without conditions skips nothing. */
+  private def verified(scan: SparkPlan, conditions: Seq[Expression], paths: SkippedPaths): SparkPlan =
+    conditions.reduceOption(And).fold(scan) { condition =>
+      FilterExec(ContributesNothing(condition, InputFileName(), paths), scan)
+    }
 }
 
 /**
@@ -67,7 +80,8 @@ case class ContributesNothing(condition: Expression, file: Expression, skipped: 
     if (skipped.contains(path) && condition.eval(row) == true) {
       throw new IllegalStateException(
         s"A file that would have been skipped holds a row of the query's result: $path. Either its index is wrong or " +
-          "Penstock is. Drop the table's skipping index (DROP SKIPPING INDEX ON ...) and please report this."
+          "Penstock is. Drop the table's skipping index (DROP SKIPPING INDEX ON ...; of an Iceberg table, write the file " +
+          "again: CALL system.rewrite_data_files) and please report this."
       )
     }
     true

@@ -32,7 +32,7 @@ class ConcurrentChangesSuite extends AnyFunSuite with Matchers with LocalSpark {
     assume(FuzzedSpark.queries > 0, "asked for with -Dpenstock.fuzz.queries=N")
     val seed = FuzzedSpark.seed
     val home = Files.createTempDirectory(directory, s"concurrent-$seed-")
-    val world = new World(seed, spark, home)
+    val world = new ParquetWorld(seed, spark, home)
     val sessions = Seq.fill(2)(spark.newSession())
     sessions.foreach(world.show)
     val oracle = new Oracle(sessions.head, sessions.last, home)

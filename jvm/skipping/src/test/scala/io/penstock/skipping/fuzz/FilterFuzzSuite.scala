@@ -34,7 +34,7 @@ class FilterFuzzSuite extends AnyFunSuite with Matchers with LocalSpark with Pre
   test("no file that a filter drops holds a row for which it is true") {
     val seeds = (0 until Worlds).map(FuzzedSpark.seed + _)
     val asked = seeds.map { seed =>
-      val world = new World(seed, spark, place(seed))
+      val world = new ParquetWorld(seed, spark, place(seed))
       world.change(0)
       ask(seed, world, FiltersPerTable) { (predicates, dice, table) =>
         if (dice.chance(0.3)) predicates.selective(table.name, dice.oneOf(table.columns))
@@ -47,7 +47,7 @@ class FilterFuzzSuite extends AnyFunSuite with Matchers with LocalSpark with Pre
 
   test("nor does one on a column of any type that goes through one to four casts") {
     val seed = FuzzedSpark.seed
-    val world = new World(seed, spark, place(seed), _ => Seq(Table.OfEveryKind))
+    val world = new ParquetWorld(seed, spark, place(seed), _ => Seq(Table.OfEveryKind))
     world.indexValues()
     val asked = ask(seed, world, CastsPerColumn * Kind.All.size) { (predicates, dice, table) =>
       predicates.cast(table.name, dice.oneOf(table.columns))

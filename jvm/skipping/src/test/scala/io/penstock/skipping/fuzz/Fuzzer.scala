@@ -15,14 +15,19 @@ import org.scalatest.Assertions
 
 import io.penstock.skipping.model.SkippingSettings.Prefix
 
-/** Runs worlds: each some dozens of queries, with changes to the tables between them. */
-final class Fuzzer(session: SparkSession, directory: Path) {
+/**
+ * Runs worlds: each some dozens of queries, with changes to the tables between them.
+ *
+ * @param make
+ *   a world of a seed in a directory of its own
+ */
+final class Fuzzer(session: SparkSession, directory: Path, make: (Long, SparkSession, Path) => World) {
 
   /** Runs a world's queries, or one of them after the same changes. */
   def run(seed: Long, queries: Int, only: Option[Int] = None): Fuzzer.Tally = {
     val home = Files.createTempDirectory(directory, s"world-$seed-")
     val sessions = Seq.fill(2)(session.newSession())
-    val world = new World(seed, session, home)
+    val world = make(seed, session, home)
     val oracle = new Oracle(sessions.head, sessions.last, home)
     try {
       sessions.foreach(world.show)

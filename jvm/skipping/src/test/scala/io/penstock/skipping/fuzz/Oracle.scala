@@ -4,7 +4,9 @@ import java.nio.file.Path
 
 import scala.util.control.NonFatal
 
+import org.apache.iceberg.spark.source.{FilesSkippedByKeys, IndexedQueryScan}
 import org.apache.spark.sql.execution.adaptive.AdaptiveSparkPlanHelper
+import org.apache.spark.sql.execution.datasources.v2.BatchScanExec
 import org.apache.spark.sql.execution.{FileSourceScanExec, SparkPlan}
 import org.apache.spark.sql.{Row, SparkSession}
 
@@ -130,15 +132,23 @@ final class Oracle(on: SparkSession, off: SparkSession, directory: Path) extends
   }
 
   private def scans(plan: SparkPlan): Map[String, Outcome.Scan] =
-    collectWithSubqueries(plan) { case scan: FileSourceScanExec => scan }
-      .flatMap { scan =>
-        for {
-          path <- scan.relation.location.rootPaths.headOption.map(_.toUri.getPath)
-          if path.startsWith(base)
-          byKeys = scan.dataFilters.exists(_.isInstanceOf[SkippingKeys])
-        } yield path.drop(base.length).takeWhile(_ != '/') -> Outcome.Scan(scan.metrics("numFiles").value, byKeys)
-      }
+    collectWithSubqueries(plan) {
+      case scan: FileSourceScanExec => ofParquet(scan)
+      case scan: BatchScanExec => ofIceberg(scan)
+    }.flatten
       .groupMapReduce(_._1)(_._2)((a, b) => if (a.files <= b.files) a else b)
+
+  private def ofParquet(scan: FileSourceScanExec): Option[(String, Outcome.Scan)] = for {
+    path <- scan.relation.location.rootPaths.headOption.map(_.toUri.getPath)
+    if path.startsWith(base)
+    byKeys = scan.dataFilters.exists(_.isInstanceOf[SkippingKeys])
+  } yield path.drop(base.length).takeWhile(_ != '/') -> Outcome.Scan(scan.metrics("numFiles").value, byKeys)
+
+  private def ofIceberg(scan: BatchScanExec): Option[(String, Outcome.Scan)] = Some(scan.scan).collect {
+    case indexed: IndexedQueryScan =>
+      val left = indexed.index.files - scan.metrics(FilesSkippedByKeys.Name).value
+      scan.table.name.split('.').last -> Outcome.Scan(left, byKeys = true)
+  }
 
   private def text(row: Row): String = row.toSeq
     .map {

@@ -71,8 +71,13 @@ object Query {
   private[fuzz] def without[A](all: Seq[A]): Seq[Seq[A]] = all.indices.map(i => all.patch(i, Nil, 1))
 }
 
-/** Queries over a world's tables. */
-final class Queries(tables: Seq[Table], dice: Dice) {
+/**
+ * Queries over a world's tables.
+ *
+ * @param ordered
+ *   whether a table's rows come in the same order each time, on which a sample depends
+ */
+final class Queries(tables: Seq[Table], dice: Dice, ordered: Boolean) {
 
   private val predicates = new Predicates(dice)
   private val (facts, dimensions) = tables.partition(Table.isFact)
@@ -162,7 +167,7 @@ final class Queries(tables: Seq[Table], dice: Dice) {
       s"SELECT $key, ${dice.of("count(*)", "sum(id)", "min(id)", "max_by(id, id)")} AS id FROM %s GROUP BY $key",
       s"SELECT $names FROM %s UNION ALL SELECT $names FROM ${shared.name}",
       s"SELECT DISTINCT $names FROM %s",
-      s"SELECT * FROM (SELECT * FROM ${table.name} TABLESAMPLE (50 PERCENT) REPEATABLE (7)) ${table.name} " +
+      s"SELECT * FROM (SELECT * FROM ${table.name} ${if (ordered) "TABLESAMPLE (50 PERCENT) REPEATABLE (7)" else ""}) ${table.name} " +
         s"WHERE id IN (SELECT id FROM %s)"
     )
   }

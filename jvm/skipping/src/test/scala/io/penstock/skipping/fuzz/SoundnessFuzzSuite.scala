@@ -36,7 +36,7 @@ class SoundnessFuzzSuite extends AnyFunSuite with Matchers with LocalSpark {
 
   test("an answer is the same with skipping and without") {
     assume(FuzzedSpark.queries > 0, "asked for with -Dpenstock.fuzz.queries=N")
-    val fuzzer = new Fuzzer(spark, directory)
+    val fuzzer = new Fuzzer(spark, directory, new ParquetWorld(_, _, _))
     val tally = if (only.isDefined) fuzzer.run(seed, MostPerWorld, only) else worlds(fuzzer)
     info(
       s"seed $seed: ${tally.asked} answers compared, ${tally.skipping} skip files, ${tally.byKeys} of them by keys of joins, " +

@@ -16,25 +16,62 @@ import io.penstock.skipping.build.{IndexMaintenance, IndexedTable}
 import io.penstock.skipping.index.{Kind => IndexKind}
 import io.penstock.skipping.model.Domain
 
-/** Tables, their files and indexes, and what happens to them between two queries: all of it follows from the seed. */
-final class World(seed: Long, session: SparkSession, directory: Path, make: Dice => Seq[Table] = Table.all) {
+/** Tables, and what happens to them between two queries: all of it follows from the seed. */
+abstract class World(seed: Long) {
+
+  def tables: Seq[Table]
+
+  /** Changes a table before the n-th query. */
+  def change(n: Int): Unit
+
+  /** Shows a session the tables as they are now. */
+  def show(to: SparkSession): Unit
+
+  def remove(): Unit
+
+  /** The tables and their history, for the account of a failure. */
+  def account: String
+
+  /** What happened so far. */
+  protected var history: Vector[String] = Vector.empty
+
+  /** Whether a table's rows come in the same order each time. */
+  protected def ordered: Boolean
+
+  protected def note(table: Table, what: String): Unit = history :+= s"${table.name} $what"
+
+  /** The n-th query, to be asked in several ways. */
+  final def query(n: Int): Seq[Query] = {
+    val query = new Queries(tables, Dice.of(seed, n, "query"), ordered).next()
+    val dice = Dice.of(seed, n, "other ways")
+    query +: Seq.fill(World.OtherWays)(query.copy(settings = Settings.another(query.settings, dice)))
+  }
+}
+
+object World {
+
+  /** What a query answers without skipping has to be asked but once. */
+  private val OtherWays = 2
+}
+
+/** Tables of Parquet files with indexes. */
+final class ParquetWorld(seed: Long, session: SparkSession, directory: Path, make: Dice => Seq[Table] = Table.all)
+    extends World(seed) {
 
   private val dice = Dice.of(seed, 0, "world")
   private val lake = new Lake(session, directory)
   private var ids = 0L
 
-  val tables: Seq[Table] = make(dice)
+  override val tables: Seq[Table] = make(dice)
 
-  /** What happened so far. */
-  var history: Vector[String] = Vector.empty
+  override protected val ordered: Boolean = true
 
   for (table <- tables) {
     append(table, dice, if (Table.isFact(table)) dice.between(6, 14) else dice.between(1, 4))
     if (dice.chance(0.9)) index(table, dice) else note(table, "is not indexed")
   }
 
-  /** Changes a table before the n-th query. */
-  def change(n: Int): Unit = {
+  override def change(n: Int): Unit = {
     val dice = Dice.of(seed, n, "change")
     val table = dice.oneOf(tables)
     dice.weighed(
@@ -47,15 +84,7 @@ final class World(seed: Long, session: SparkSession, directory: Path, make: Dice
     )
   }
 
-  /** The n-th query, to be asked in several ways. */
-  def query(n: Int): Seq[Query] = {
-    val query = new Queries(tables, Dice.of(seed, n, "query")).next()
-    val dice = Dice.of(seed, n, "other ways")
-    query +: Seq.fill(World.OtherWays)(query.copy(settings = Settings.another(query.settings, dice)))
-  }
-
-  /** Shows a session the tables as they are now. */
-  def show(to: SparkSession): Unit = tables.foreach { table =>
+  override def show(to: SparkSession): Unit = tables.foreach { table =>
     val path = lake.root(table).toUri.toString
     val view =
       if (table.inCatalog) {
@@ -77,12 +106,12 @@ final class World(seed: Long, session: SparkSession, directory: Path, make: Dice
     in.sql(s"CREATE TABLE $name ($columns) USING parquet $partitions LOCATION '$path'")
   }
 
-  def remove(): Unit = {
+  override def remove(): Unit = {
     tables.filter(_.inCatalog).foreach(t => session.sql(s"DROP TABLE IF EXISTS w${seed.toHexString}_${t.name}"))
     lake.remove()
   }
 
-  def account: String =
+  override def account: String =
     tables
       .map { table =>
         val columns = table.columns.map(c => s"${c.name} ${c.kind.sql}").mkString(", ")
@@ -90,8 +119,6 @@ final class World(seed: Long, session: SparkSession, directory: Path, make: Dice
         s"${table.name} ($columns) $how\n" + lake.listing(table).map("    " + _).mkString("\n")
       }
       .mkString("\n") + "\nhistory:\n" + history.map("    " + _).mkString("\n")
-
-  private def note(table: Table, what: String): Unit = history :+= s"${table.name} $what"
 
   private def batch(table: Table, dice: Dice, files: Int): Batch = {
     val rowsEach = if (Table.isFact(table)) dice.between(4, 16) else dice.between(3, 10)
@@ -164,12 +191,6 @@ final class World(seed: Long, session: SparkSession, directory: Path, make: Dice
     val root = new HadoopPath(lake.root(table).toUri.toString)
     IndexedTable(table.name, root.getFileSystem(new Configuration()).makeQualified(root), table.schema)
   }
-}
-
-object World {
-
-  /** What a query answers without skipping has to be asked but once. */
-  private val OtherWays = 2
 }
 
 final case class Column(name: String, kind: Kind)

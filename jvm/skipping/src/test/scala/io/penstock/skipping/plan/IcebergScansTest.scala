@@ -1,0 +1,247 @@
+package io.penstock.skipping.plan
+
+import scala.jdk.CollectionConverters._
+
+import org.apache.iceberg.expressions.Expressions
+import org.apache.iceberg.spark.source.{FilesSkippedByKeys, IndexedQueryScan}
+import org.apache.iceberg.spark.{Spark3Util, SparkCatalog}
+import org.apache.iceberg.types.{Conversions, Types}
+import org.apache.iceberg.{DataFiles, Metrics}
+import org.apache.spark.sql.Row
+import org.apache.spark.sql.execution.SparkPlan
+import org.apache.spark.sql.execution.datasources.v2.{BatchScanExec, DataSourceV2ScanRelation}
+import org.apache.spark.sql.functions.col
+import org.scalatest.funsuite.AnyFunSuite
+
+/** Scans of Iceberg tables skip data files by the keys of joins, on columns that are no partitions. */
+class IcebergScansTest extends AnyFunSuite with IndexedTables {
+
+  override protected def settings: Map[String, String] = Map(
+    "spark.sql.catalog.ice" -> classOf[SparkCatalog].getName,
+    "spark.sql.catalog.ice.type" -> "hadoop",
+    "spark.sql.catalog.ice.warehouse" -> directory.resolve("iceberg").toUri.toString,
+    // A suite changes tables and asks again.
+    "spark.sql.catalog.ice.cache-enabled" -> "false",
+    "spark.sql.defaultCatalog" -> "ice"
+  )
+
+  private val Files = 8
+
+  /** A table of eight files, of 100 keys each: `k` from 0 to 799, `s` the same as a text, and a value. */
+  private def table(name: String, properties: (String, String)*): Unit = {
+    val options = properties.map { case (key, value) => s"'$key' = '$value'" } :+ "'write.distribution-mode' = 'none'"
+    spark.sql(
+      s"CREATE TABLE ice.db.$name (k INT, s STRING, v BIGINT) USING iceberg TBLPROPERTIES (${options.mkString(", ")})"
+    )
+    append(name, 0)
+  }
+
+  private def append(name: String, from: Int): Unit =
+    spark
+      .range(from.toLong, from + 800L)
+      .selectExpr("cast(id as int) k", "concat('a long common beginning of ', lpad(id, 6, '0')) s", "id % 7 v")
+      .repartitionByRange(Files, col("k"))
+      .sortWithinPartitions("k")
+      .writeTo(s"ice.db.$name")
+      .append()
+
+  override def beforeAll(): Unit = {
+    super.beforeAll()
+    table("fact")
+    spark.sql("CREATE TABLE ice.db.dim (d INT, t STRING, name STRING) USING iceberg")
+    spark.sql(
+      "INSERT INTO ice.db.dim SELECT k, s, concat('name-', k) FROM ice.db.fact UNION ALL SELECT NULL, NULL, 'nothing'"
+    )
+  }
+
+  private def indexedScans(plan: SparkPlan): Seq[(String, Long)] = collectWithSubqueries(plan) {
+    case scan: BatchScanExec if scan.scan.isInstanceOf[IndexedQueryScan] =>
+      scan.table.name.split('.').last -> scan.metrics(FilesSkippedByKeys.Name).value
+  }
+
+  private def skipped(sql: String, table: String = "fact"): Seq[Long] =
+    indexedScans(run(sql)).collect { case (`table`, files) => files }
+
+  test("a scan skips the files that hold none of a broadcast's keys") {
+    assert(skipped("SELECT sum(v) FROM db.fact JOIN db.dim ON k = d WHERE name IN ('name-3', 'name-250')") == Seq(6))
+  }
+
+  test("so it does without adaptive execution") {
+    withSettings("spark.sql.adaptive.enabled" -> false) {
+      assert(skipped("SELECT sum(v) FROM db.fact JOIN db.dim ON k = d WHERE name = 'name-3'") == Seq(7))
+    }
+  }
+
+  test("so it does by keys that are run for it, where nothing is broadcast") {
+    withSettings("spark.sql.autoBroadcastJoinThreshold" -> -1) {
+      assert(skipped("SELECT sum(v) FROM db.fact JOIN db.dim ON k = d WHERE name = 'name-3'").max == 7)
+    }
+  }
+
+  test("the keys may be texts, whose bounds Iceberg has cut") {
+    assert(skipped("SELECT sum(v) FROM db.fact JOIN db.dim ON s = t WHERE name = 'name-3'") == Seq(0))
+    table("finer", "write.metadata.metrics.column.s" -> "truncate(64)")
+    assert(skipped("SELECT sum(v) FROM db.finer JOIN db.dim ON s = t WHERE name = 'name-3'", "finer") == Seq(7))
+  }
+
+  test("no key at all skips every file") {
+    assert(skipped("SELECT count(v) FROM db.fact JOIN db.dim ON k = d WHERE name = 'nobody'").forall(_ == 8))
+    assert(skipped("SELECT count(v) FROM db.fact JOIN db.dim ON k = d WHERE name = 'nothing'").forall(_ == 8))
+  }
+
+  test("a table whose metrics were not written is read whole") {
+    table("uncounted", "write.metadata.metrics.default" -> "none")
+    assert(skipped("SELECT sum(v) FROM db.uncounted JOIN db.dim ON k = d WHERE name = 'name-3'", "uncounted") == Seq(0))
+  }
+
+  test("the side that an outer join keeps is not filtered") {
+    assert(
+      skipped("SELECT count(*) FROM db.fact LEFT JOIN (SELECT * FROM db.dim WHERE name = 'name-3') ON k = d") == Seq(0)
+    )
+  }
+
+  test("keys reach a table through another one") {
+    table("returned")
+    val sql =
+      "SELECT count(*) FROM db.fact f JOIN db.returned r ON f.k = r.k JOIN db.dim ON r.k = d WHERE name = 'name-3'"
+    assert(skipped(sql, "fact") == Seq(7))
+    assert(skipped(sql, "returned") == Seq(7))
+  }
+
+  test("two uses of one table are filtered by the keys of their own joins") {
+    val sql = "SELECT count(*) FROM db.fact JOIN db.dim ON k = d WHERE name = "
+    val three = s"($sql 'name-3') UNION ALL ($sql 'name-250') UNION ALL (SELECT sum(v) FROM db.fact WHERE v > 1)"
+    assert(skipped(three).sorted == Seq(0, 7, 7))
+    val twice = s"WITH all AS (SELECT * FROM db.fact) SELECT count(*) FROM all a JOIN all b ON a.v = b.v " +
+      "JOIN db.dim ON a.k = d WHERE name = 'name-3'"
+    assert(skipped(twice).sorted == Seq(0, 7))
+  }
+
+  test("a query that is asked twice skips the same files twice") {
+    val frame = spark.sql("SELECT sum(v) FROM db.fact JOIN db.dim ON k = d WHERE name = 'name-3'")
+    assert(frame.collect().toSeq == frame.collect().toSeq)
+    assert(frame.collect().toSeq == Seq(Row(3L)))
+  }
+
+  test("deleted rows, and columns that were renamed, widened, dropped and made again, change nothing") {
+    table("changed", "write.delete.mode" -> "merge-on-read")
+    spark.sql("DELETE FROM db.changed WHERE k IN (3, 250, 251)")
+    spark.sql("ALTER TABLE db.changed RENAME COLUMN k TO key")
+    spark.sql("ALTER TABLE db.changed ALTER COLUMN key TYPE BIGINT")
+    spark.sql("ALTER TABLE db.changed DROP COLUMN v")
+    spark.sql("ALTER TABLE db.changed ADD COLUMN v BIGINT")
+    spark.sql(
+      s"INSERT INTO db.changed SELECT /*+ COALESCE(1) */ * FROM VALUES (${1L << 40}, 'far', 3), (3, 'again', 250)"
+    )
+    val by = "SELECT count(*), sum(v) FROM db.changed JOIN db.dim ON"
+    assert(skipped(s"$by key = d WHERE name IN ('name-3', 'name-4')", "changed") == Seq(7))
+    // Only the last file has a value of the new column, and the others say nothing of it.
+    withSettings("spark.penstock.skipping.dynamic.max.files.per.key" -> 1) {
+      assert(skipped(s"$by v = d WHERE name = 'name-250'", "changed") == Seq(0))
+      assert(skipped(s"$by v = d WHERE name = 'name-2'", "changed") == Seq(1))
+    }
+  }
+
+  test("a snapshot of the past skips its own files") {
+    table("older")
+    val first = spark.sql("SELECT snapshot_id FROM db.older.snapshots").head().getLong(0)
+    append("older", 100)
+    val sql = s"SELECT count(*) FROM db.older VERSION AS OF $first JOIN db.dim ON k = d WHERE name = 'name-150'"
+    assert(spark.sql(sql).head() == Row(1L))
+    assert(skipped(sql, "older") == Seq(7))
+    assert(skipped("SELECT count(*) FROM db.older JOIN db.dim ON k = d WHERE name = 'name-150'", "older") == Seq(14))
+  }
+
+  test("files are skipped by other columns beside the pruning of partitions") {
+    spark.sql("CREATE TABLE ice.db.parts (k INT, p INT) USING iceberg PARTITIONED BY (p)")
+    for (from <- 0 until 4)
+      spark.sql(
+        "INSERT INTO db.parts SELECT /*+ COALESCE(1) */ cast(id as int), cast(id % 2 as int) " +
+          s"FROM range(${from * 10}, ${from * 10 + 10})"
+      )
+    val sql = "SELECT count(*) FROM db.parts JOIN db.dim ON"
+    run(s"$sql p = d WHERE name = 'name-1'")
+    // Of eight files the first of each partition may hold the key.
+    assert(skipped(s"$sql k = d AND p = d WHERE name = 'name-1'", "parts").max == 6)
+  }
+
+  test("a merge finds every row that its source has") {
+    table("merged", "write.merge.mode" -> "merge-on-read")
+    spark.sql("CREATE OR REPLACE TEMP VIEW changes AS SELECT 3 AS id, 100L AS n UNION ALL SELECT 900, 200L")
+    spark.sql(
+      "MERGE INTO db.merged USING changes ON k = id WHEN MATCHED THEN UPDATE SET v = n " +
+        "WHEN NOT MATCHED THEN INSERT (k, s, v) VALUES (id, 'new', n)"
+    )
+    assert(
+      spark.sql("SELECT k, v FROM db.merged WHERE v >= 100 ORDER BY k").collect().toSeq == Seq(
+        Row(3, 100L),
+        Row(900, 200L)
+      )
+    )
+    assert(spark.table("db.merged").count() == 801)
+  }
+
+  test("metadata tables and empty tables are read as before") {
+    spark.sql("CREATE TABLE ice.db.empty (k INT) USING iceberg")
+    assert(spark.sql("SELECT count(*) FROM db.empty JOIN db.dim ON k = d").head() == Row(0L))
+    run("SELECT count(*) FROM db.fact.files JOIN db.dim ON record_count = d WHERE name = 'name-100'")
+  }
+
+  test("EXPLAIN says by what files are skipped, and why not") {
+    val skips = spark.sql("SELECT sum(v) FROM db.fact JOIN db.dim ON k = d WHERE name = 'name-3'")
+    assert(
+      skips.queryExecution
+        .explainString(org.apache.spark.sql.execution.FormattedMode)
+        .contains("SkippedFiles [on k: keys of dim]")
+    )
+    val not = spark.sql("SELECT sum(v) FROM db.fact JOIN db.dim ON v = d WHERE name = 'name-3'")
+    assert(
+      not.queryExecution
+        .explainString(org.apache.spark.sql.execution.FormattedMode)
+        .contains("on v: not attempted: a key is found in")
+    )
+  }
+
+  test("the planner knows bounds and nulls from the manifests") {
+    withSettings("spark.sql.cbo.enabled" -> true) {
+      val plan =
+        spark.sql("SELECT * FROM db.dim JOIN db.fact ON k = d WHERE s > 'a' AND t > 'a'").queryExecution.optimizedPlan
+      val known = plan.collect { case relation: DataSourceV2ScanRelation => relation.stats.attributeStats }
+      def column(name: String) = known.flatMap(_.find(_._1.name == name).map(_._2)).head
+      assert(column("k").nullCount == Some(BigInt(0)) && column("d").nullCount == Some(BigInt(0)))
+      assert(column("k").min == Some(0) && column("k").max == Some(799))
+      assert(column("s").min.isEmpty && column("s").nullCount == Some(BigInt(0)))
+    }
+  }
+
+  test("with skipping off, every file is read, and partitions are pruned as by Iceberg alone") {
+    withSettings("spark.penstock.skipping.enabled" -> false) {
+      assert(skipped("SELECT sum(v) FROM db.fact JOIN db.dim ON k = d WHERE name = 'name-3'") == Seq(0))
+    }
+  }
+
+  test("verify mode reads all files, and finds a row of one that would have been skipped") {
+    table("told")
+    val sql = "SELECT sum(v) FROM db.told JOIN db.dim ON k = d WHERE name = 'name-3'"
+    withSettings("spark.penstock.skipping.verify" -> true) {
+      assert(skipped(sql, "told") == Seq(7))
+      lie("told")
+      val caught = intercept[Exception](spark.sql(sql).collect())
+      assert(caught.toString.contains("A file that would have been skipped holds a row"))
+    }
+    assert(spark.sql(sql).head() == Row(null), "the manifest is believed")
+  }
+
+  /** Have the manifests say of the first file that its keys are around 5000. */
+  private def lie(name: String): Unit = {
+    val table = Spark3Util.loadIcebergTable(spark, s"ice.db.$name")
+    val files = table.newScan.includeColumnStats.filter(Expressions.equal("k", 3)).planFiles
+    val file = files.iterator.next().file
+    val id = table.schema.findField("k").fieldId
+    val bound = Map(Int.box(id) -> Conversions.toByteBuffer(Types.IntegerType.get, 5000)).asJava
+    val metrics =
+      new Metrics(file.recordCount, null, file.valueCounts, file.nullValueCounts, null, bound, bound)
+    val lying = DataFiles.builder(table.spec).copy(file).withMetrics(metrics).withPath(file.location).build()
+    table.newRewrite.deleteFile(file).addFile(lying).commit()
+  }
+}
