@@ -29,8 +29,9 @@ class SkippingExtension extends (SparkSessionExtensions => Unit) {
     extensions.injectColumnar(new RefreshOnWrite(_))
     // This checks nothing: it is the only hook that sees each query once, before its optimization.
     extensions.injectCheckRule(new ExpectIndexes(_))
+    extensions.injectPreCBORule(_ => IndexIcebergScans.OfTables)
     extensions.injectPlannerStrategy(new PlanIndexedScans(_))
-    extensions.injectOptimizerRule(new LastOptimizerRule(_, IndexIcebergScans, new JoinSkipping(index)))
+    extensions.injectOptimizerRule(new LastOptimizerRule(_, IndexIcebergScans.OfScans, new JoinSkipping(index)))
     extensions.injectRuntimeOptimizerRule(_ => StageStatistics)
     // With adaptive execution, this shows skipping in EXPLAIN before the query has run.
     extensions.injectQueryStagePrepRule(_ => new SkipFiles(index, ready = false))

@@ -156,6 +156,7 @@ object Settings {
   /** Those that only change how it is come by: Spark's, and Penstock's. */
   private val Ways: Seq[(String, Seq[String])] = Seq(
     "spark.sql.adaptive.enabled" -> Seq("true", "false"),
+    "spark.sql.cbo.enabled" -> Seq("true", "false"),
     // Rarely: it takes longer to compile these queries than to run them.
     "spark.sql.codegen.wholeStage" -> Seq("false", "false", "false", "false", "false", "true"),
     "spark.sql.codegen.factoryMode" -> Seq("NO_CODEGEN", "NO_CODEGEN", "NO_CODEGEN", "NO_CODEGEN", "FALLBACK"),

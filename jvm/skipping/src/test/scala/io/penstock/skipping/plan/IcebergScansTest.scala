@@ -8,8 +8,8 @@ import org.apache.iceberg.spark.{Spark3Util, SparkCatalog}
 import org.apache.iceberg.types.{Conversions, Types}
 import org.apache.iceberg.{DataFiles, Metrics}
 import org.apache.spark.sql.Row
-import org.apache.spark.sql.execution.SparkPlan
 import org.apache.spark.sql.execution.datasources.v2.{BatchScanExec, DataSourceV2ScanRelation}
+import org.apache.spark.sql.execution.{SparkPlan, SubqueryBroadcastExec, SubqueryExec}
 import org.apache.spark.sql.functions.col
 import org.scalatest.funsuite.AnyFunSuite
 
@@ -64,6 +64,13 @@ class IcebergScansTest extends AnyFunSuite with IndexedTables {
 
   test("a scan skips the files that hold none of a broadcast's keys") {
     assert(skipped("SELECT sum(v) FROM db.fact JOIN db.dim ON k = d WHERE name IN ('name-3', 'name-250')") == Seq(6))
+  }
+
+  test("the keys are the broadcast's own: nothing is read for them") {
+    val plan = run("SELECT sum(v) FROM db.fact JOIN db.dim ON k = d WHERE name = 'name-3'")
+    val keys = collectWithSubqueries(plan) { case broadcast: SubqueryBroadcastExec => broadcast }
+    assert(keys.nonEmpty && collectWithSubqueries(plan) { case run: SubqueryExec => run }.isEmpty)
+    assert(plan.toString.contains("ReusedExchange"))
   }
 
   test("so it does without adaptive execution") {
@@ -202,7 +209,7 @@ class IcebergScansTest extends AnyFunSuite with IndexedTables {
     )
   }
 
-  test("the planner knows bounds and nulls from the manifests") {
+  test("the optimizer knows bounds and nulls from the manifests") {
     withSettings("spark.sql.cbo.enabled" -> true) {
       val plan =
         spark.sql("SELECT * FROM db.dim JOIN db.fact ON k = d WHERE s > 'a' AND t > 'a'").queryExecution.optimizedPlan
@@ -211,6 +218,15 @@ class IcebergScansTest extends AnyFunSuite with IndexedTables {
       assert(column("k").nullCount == Some(BigInt(0)) && column("d").nullCount == Some(BigInt(0)))
       assert(column("k").min == Some(0) && column("k").max == Some(799))
       assert(column("s").min.isEmpty && column("s").nullCount == Some(BigInt(0)))
+    }
+  }
+
+  test("a join of tables whose distinct values were counted is not taken for a Cartesian product") {
+    table("counted")
+    for (name <- Seq("counted", "dim")) spark.sql(s"CALL ice.system.compute_table_stats(table => 'db.$name')")
+    withSettings("spark.sql.cbo.enabled" -> true) {
+      val plan = spark.sql("SELECT * FROM db.counted JOIN db.dim ON k = d").queryExecution.optimizedPlan
+      assert(plan.stats.rowCount.exists(rows => rows > 400 && rows < 1600), plan.stats)
     }
   }
 

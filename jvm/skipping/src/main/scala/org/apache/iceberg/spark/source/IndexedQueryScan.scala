@@ -6,6 +6,7 @@ import java.util.function.Supplier
 import java.util.{IdentityHashMap, Optional, OptionalLong}
 
 import scala.jdk.CollectionConverters._
+import scala.util.Try
 import scala.util.control.NonFatal
 
 import org.apache.iceberg.expressions.{Expression => IcebergExpression}
@@ -20,9 +21,10 @@ import org.apache.spark.sql.catalyst.util.quoteIfNeeded
 import org.apache.spark.sql.connector.expressions.filter.Predicate
 import org.apache.spark.sql.connector.expressions.{Expressions, Literal, NamedReference}
 import org.apache.spark.sql.connector.metric.{CustomMetric, CustomSumMetric, CustomTaskMetric}
-import org.apache.spark.sql.connector.read.Statistics
 import org.apache.spark.sql.connector.read.colstats.{ColumnStatistics, Histogram}
+import org.apache.spark.sql.connector.read.{Scan, ScanBuilder, Statistics}
 import org.apache.spark.sql.types.{DateType, Decimal, DecimalType, IntegerType}
+import org.apache.spark.sql.util.CaseInsensitiveStringMap
 
 import io.penstock.skipping.index.{ColumnEntry, FileEntry, IndexedScan, SkippedPaths, TableIndex}
 import io.penstock.skipping.model._
@@ -30,7 +32,7 @@ import io.penstock.skipping.model._
 /**
  * Iceberg's scan of one snapshot, which drops data files by the keys of joins on every column whose bounds are in the
  * manifests, where Iceberg's own drops them by partitions alone; and which reports the bounds and the counts of nulls
- * to Spark's cost-based optimizer.
+ * to Spark, whose estimates of joins need them.
  *
  * A file without bounds of a column is read. Deletes only take rows away from a data file, and bounds belong to a
  * column's ID, so that neither they nor changes of the schema make a skipped file needed. After any failure the scan
@@ -159,7 +161,7 @@ final class IndexedQueryScan private (
     }
   }
 
-  // ---- What Spark's optimizer and its users see
+  // What Spark and its users see.
 
   override def estimateStatistics(): Statistics = base.fold(estimate)(_.estimateStatistics())
 
@@ -340,7 +342,6 @@ object IndexedQueryScan {
         dataType = SparkSchemaUtil.convert(found.`type`)
         _ <- Domain.of(dataType)
       } yield Field(found.fieldId, found.`type`, IndexedColumn(name, dataType))
-
   }
 
   private final case class Summary(
@@ -352,6 +353,31 @@ object IndexedQueryScan {
     override def avgLen: OptionalLong = OptionalLong.empty
     override def maxLen: OptionalLong = OptionalLong.empty
     override def histogram: Optional[Histogram] = Optional.empty
+  }
+}
+
+/**
+ * Iceberg's table whose scans have statistics from the start, so that the order of joins follows them. Only for the
+ * present snapshot of a table.
+ */
+final class IndexedSparkTable private (plain: SparkTable, columns: Seq[String]) extends SparkTable(plain.table()) {
+
+  override def newScanBuilder(options: CaseInsensitiveStringMap): ScanBuilder =
+    new SparkScanBuilder(SparkSession.active, table(), table().schema, table().currentSnapshot, null, options) {
+      override def build(): Scan = {
+        val scan = super.build()
+        Try(IndexedQueryScan.of(scan, columns)).toOption.flatten.getOrElse(scan)
+      }
+    }
+}
+
+object IndexedSparkTable {
+
+  /** None for a table of another kind, of a branch or of a former snapshot. */
+  def of(table: AnyRef, columns: Seq[String]): Option[IndexedSparkTable] = table match {
+    case plain: SparkTable if (plain.getClass eq classOf[SparkTable]) && plain.branch == null =>
+      Some(new IndexedSparkTable(plain, columns)).filter(_.version == plain.version)
+    case _ => None
   }
 }
 
