@@ -22,7 +22,7 @@ import io.penstock.skipping.model.ValueEncoding
  * partition columns only, and on partition columns for which Spark's rule found no keys. Spark plans the filter, and
  * prunes partitions by it; `io.penstock.skipping.plan` skips files by it. Stateless.
  */
-private[skipping] object DynamicFilter {
+private[skipping] object DynamicFilter extends PredicateHelper with AliasHelper {
 
   private[join] def apply(pruned: Expression, source: KeySource, onlyInBroadcast: Boolean): DynamicPruningSubquery =
     DynamicPruning.subquery(pruned, source.plan, source.keys, source.index, onlyInBroadcast)
@@ -46,7 +46,7 @@ private[skipping] object DynamicFilter {
       accept: (LeafNode, AttributeReference) => Boolean
   ): Option[LogicalPlan] = {
     var arrived = false
-    val placed = retain(PushDownPredicates(Filter(filter, plan))) { (relation, found, beside) =>
+    val placed = retain(belowRowIds(PushDownPredicates(Filter(filter, plan)))) { (relation, found, beside) =>
       found.exprId != filter.exprId || {
         val accepted = (isData(relation, found) || !isPrunedBySpark(found, beside)) &&
           FilesOf.key(relation, found.pruningKey).exists(accept(relation, _))
@@ -55,6 +55,28 @@ private[skipping] object DynamicFilter {
       }
     }(found => found.exprId != filter.exprId)
     Option.when(arrived)(placed)
+  }
+
+  /**
+   * Carry filters through the numbering of a MERGE's target rows, by which Spark notices one that matches twice:
+   * without the rows of some files the others still have different numbers.
+   */
+  private def belowRowIds(plan: LogicalPlan): LogicalPlan = plan.transform {
+    case Filter(condition, target: Project) if isNumbered(target) && condition.exists(isDynamic) =>
+      val (dynamic, others) = splitConjunctivePredicates(condition).partition(isDynamic)
+      val carried = replaceAlias(dynamic.reduce(And), getAliasMap(target))
+      val below = target.copy(child = PushDownPredicates(Filter(carried, target.child)))
+      others.reduceOption(And).fold[LogicalPlan](below)(Filter(_, below))
+  }
+
+  private def isDynamic(condition: Expression): Boolean = condition.isInstanceOf[DynamicPruningSubquery]
+
+  private def isNumbered(target: Project): Boolean = {
+    val undetermined = target.projectList.filterNot(_.deterministic)
+    undetermined.nonEmpty && undetermined.forall {
+      case Alias(_: MonotonicallyIncreasingID, MergeRows.ROW_ID) => true
+      case _ => false
+    }
   }
 
   /** The plan without these filters on data columns; those on partition columns, including Spark's own, stay. */

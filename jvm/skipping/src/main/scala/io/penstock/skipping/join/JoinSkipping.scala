@@ -129,13 +129,16 @@ private[join] class KeysOfJoins(
     val tree = within.filterNot(_.tree.isApart(plan))
     (JoinTree.top(plan), plan) match {
       case _ if !scans.mayBeFiltered(plan) => plan
+      case (None, merge: MergeRows) =>
+        merge.mapChildren(changes => rewrite(changes, JoinTree.top(changes).map(filteredTree(_, ofMerge = true))))
       case (None, _) => plan.mapChildren(rewrite(_, None))
       case (_, join: Join) => rewriteJoin(join, tree.getOrElse(filteredTree(join)))
       case (Some(top), _) => plan.mapChildren(rewrite(_, tree.orElse(Some(filteredTree(top)))))
     }
   }
 
-  private def filteredTree(top: Join) = new FilteredTree(new JoinTree(top), scans, benefit, copies, conf, separately)
+  private def filteredTree(top: Join, ofMerge: Boolean = false) =
+    new FilteredTree(new JoinTree(top), scans, benefit, copies, conf, separately, ofMerge)
 
   /** The filtered plan of a separate run, whose decisions do not concern the query's scans. */
   private def separately(plan: LogicalPlan): LogicalPlan = new KeysOfJoins(plan, conf, indexOf).filtered
@@ -160,14 +163,21 @@ private[join] class KeysOfJoins(
   }
 }
 
-/** Filters the relations of one tree of joins by keys from elsewhere in the tree. */
+/**
+ * Filters the relations of one tree of joins by keys from elsewhere in the tree.
+ *
+ * @param ofMerge
+ *   whether the tree finds the rows that a MERGE changes: its source then counts as restricting, since few of the
+ *   target's rows change at once, although nothing filters the source
+ */
 private[join] class FilteredTree(
     val tree: JoinTree,
     scans: Scans,
     benefit: BenefitModel,
     copies: Copies,
     conf: SQLConf,
-    skipping: LogicalPlan => LogicalPlan
+    skipping: LogicalPlan => LogicalPlan,
+    ofMerge: Boolean
 ) {
 
   private val settings = new SkippingSettings(conf)
@@ -181,7 +191,7 @@ private[join] class FilteredTree(
       targets(side, key) match {
         case Nil => side
         case reached =>
-          broadcast.source(key).fold(side) { source =>
+          broadcast.source(key, restricts).fold(side) { source =>
             reached.foldLeft(side)((plan, target) => filter(plan, target, source).getOrElse(plan))
           }
       }
@@ -207,10 +217,10 @@ private[join] class FilteredTree(
   /** The keys that broadcasts restrict on the other sides of their joins, with the sources. */
   private lazy val served: Seq[(Key, KeySource)] = for {
     broadcast <- broadcasts
-    if Restricted(broadcast.build) && Repeatable(broadcast.build)
+    if restricts(broadcast.build) && Repeatable(broadcast.build)
     (key, _) <- broadcast.equalities
     target <- targets(broadcast.other, key)
-    source <- broadcast.source(key)
+    source <- broadcast.source(key, restricts)
   } yield target -> source
 
   private val lefts = mutable.HashMap.empty[Int, BigInt]
@@ -237,12 +247,14 @@ private[join] class FilteredTree(
     if !scans.mayBeFiltered(broadcast.build)
     (expression, _) <- broadcast.equalities
     if graph.key(expression).exists(_.same(key))
-    source <- broadcast.source(expression)
+    source <- broadcast.source(expression, restricts)
     if source.restricted
   } yield source
 
   private lazy val separateRuns =
-    new SeparateRuns(graph, bytes, skipping, settings.secondRunBytes, settings.transitive)
+    new SeparateRuns(graph, bytes, skipping, settings.secondRunBytes, settings.transitive, restricts)
+
+  private def restricts(plan: LogicalPlan): Boolean = ofMerge || Restricted(plan)
 
   private def targets(side: LogicalPlan, key: Expression): Seq[Key] = for {
     source <- graph.key(key).toSeq

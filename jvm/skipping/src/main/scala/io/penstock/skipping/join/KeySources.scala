@@ -73,13 +73,13 @@ private[join] case class Broadcast(join: Join, side: BuildSide) {
     if (side == BuildLeft) pairs else pairs.map(_.swap)
   }
 
-  /** The broadcast as a source of one of the keys of `build`. */
-  def source(key: Expression): Option[KeySource] = join match {
+  /** The broadcast as a source of one of the keys of `build`. `restricts`: whether a plan likely has few keys. */
+  def source(key: Expression, restricts: LogicalPlan => Boolean): Option[KeySource] = join match {
     // Spark finds the broadcast again by all the keys in its own order.
     case ExtractEquiJoinKeys(_, lefts, rights, _, _, _, _, _) =>
       val keys = if (side == BuildLeft) lefts else rights
       val index = keys.indexWhere(_.semanticEquals(key))
-      Option.when(index >= 0)(KeySource(build, keys, index, Restricted(build), broadcast = true))
+      Option.when(index >= 0)(KeySource(build, keys, index, restricts(build), broadcast = true))
     case _ => None
   }
 
@@ -119,13 +119,16 @@ private[join] object Broadcast extends JoinSelectionHelper {
  *   the most bytes that such a plan may read
  * @param transitive
  *   whether the filters of neighbours may restrict a relation
+ * @param restricts
+ *   whether a plan likely has few of the keys
  */
 private[join] class SeparateRuns(
     graph: JoinGraph,
     bytes: ExpectedBytes,
     skipping: LogicalPlan => LogicalPlan,
     limit: BigInt,
-    transitive: Boolean
+    transitive: Boolean,
+    restricts: LogicalPlan => Boolean
 ) {
 
   import SeparateRuns._
@@ -150,7 +153,7 @@ private[join] class SeparateRuns(
   private def restrict(relation: Int, visited: Set[Int], hops: Int): Option[LogicalPlan] = {
     val plan = graph.relations(relation)
     if (!Repeatable(plan)) None
-    else if (Restricted(plan)) Some(plan).filter(bytes(_) <= limit)
+    else if (restricts(plan)) Some(plan).filter(bytes(_) <= limit)
     else if (hops == 0) None
     else {
       val seen = visited + relation

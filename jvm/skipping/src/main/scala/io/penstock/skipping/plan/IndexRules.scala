@@ -8,7 +8,7 @@ import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.{Alias, Attribute, AttributeSet, DynamicPruningSubquery}
-import org.apache.spark.sql.catalyst.plans.logical.{Filter, Join, LogicalPlan}
+import org.apache.spark.sql.catalyst.plans.logical.{Command, Filter, Join, LogicalPlan}
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.catalyst.trees.TreePattern.DYNAMIC_PRUNING_SUBQUERY
 import org.apache.spark.sql.execution.command.DataWritingCommandExec
@@ -56,12 +56,23 @@ object IndexIcebergScans {
   /** Before Spark plans scans and reorders joins by their statistics. */
   object OfTables extends Rule[LogicalPlan] {
 
-    override def apply(plan: LogicalPlan): LogicalPlan = {
-      lazy val compared = columnsCompared(plan)
-      plan.transform {
-        case relation: DataSourceV2Relation if conf.cboEnabled && relation.table.getClass.getName == PlainTable =>
+    override def apply(plan: LogicalPlan): LogicalPlan = plan match {
+      case _ if !conf.cboEnabled => plan
+      // What a command changes stays equal to the relations of cached queries, which Spark then refreshes.
+      case command: Command =>
+        command.mapChildren {
+          case changed: DataSourceV2Relation => changed
+          case query => indexed(query)
+        }
+      case query => indexed(query)
+    }
+
+    private def indexed(query: LogicalPlan): LogicalPlan = {
+      lazy val compared = columnsCompared(query)
+      query.transform {
+        case relation: DataSourceV2Relation if relation.table.getClass.getName == PlainTable =>
           val indexed = possibly(IndexedSparkTable.of(relation.table, names(relation, compared)))
-          indexed.filter(_ => relation.timeTravelSpec.isEmpty).fold(relation)(table => relation.copy(table = table))
+          indexed.fold(relation)(table => relation.copy(table = table))
       }
     }
   }

@@ -13,6 +13,8 @@ import org.apache.spark.sql.execution.{SparkPlan, SubqueryBroadcastExec, Subquer
 import org.apache.spark.sql.functions.col
 import org.scalatest.funsuite.AnyFunSuite
 
+import io.penstock.skipping.model.SkippingCounters
+
 /** Scans of Iceberg tables skip data files by the keys of joins, on columns that are no partitions. */
 class IcebergScansTest extends AnyFunSuite with IndexedTables {
 
@@ -172,20 +174,36 @@ class IcebergScansTest extends AnyFunSuite with IndexedTables {
     assert(skipped(s"$sql k = d AND p = d WHERE name = 'name-1'", "parts").max == 6)
   }
 
-  test("a merge finds every row that its source has") {
-    table("merged", "write.merge.mode" -> "merge-on-read")
-    spark.sql("CREATE OR REPLACE TEMP VIEW changes AS SELECT 3 AS id, 100L AS n UNION ALL SELECT 900, 200L")
-    spark.sql(
-      "MERGE INTO db.merged USING changes ON k = id WHEN MATCHED THEN UPDATE SET v = n " +
-        "WHEN NOT MATCHED THEN INSERT (k, s, v) VALUES (id, 'new', n)"
-    )
-    assert(
-      spark.sql("SELECT k, v FROM db.merged WHERE v >= 100 ORDER BY k").collect().toSeq == Seq(
-        Row(3, 100L),
-        Row(900, 200L)
+  test("a merge reads the files alone that may hold a key of its source") {
+    spark.sql("CREATE TABLE db.changes (id INT, n BIGINT) USING iceberg")
+    spark.sql("INSERT INTO db.changes VALUES (3, 100), (900, 200), (NULL, 300)")
+    val merge = "MERGE INTO db.merged USING db.changes ON k = id WHEN MATCHED THEN UPDATE SET v = n "
+    for (
+      (more, skips) <- Seq(
+        "" -> 7,
+        "WHEN NOT MATCHED THEN INSERT (k, s, v) VALUES (id, 'new', n)" -> 7,
+        "WHEN NOT MATCHED BY SOURCE THEN DELETE" -> 0
       )
+    ) withClue(more) {
+      spark.sql("DROP TABLE IF EXISTS db.merged")
+      table("merged", "write.merge.mode" -> "merge-on-read")
+      val before = SkippingCounters.now().toMap
+      spark.sql(merge + more)
+      assert(SkippingCounters.now().toMap.apply("files_skipped") - before("files_skipped") == skips)
+      assert(spark.sql("SELECT k, v FROM db.merged WHERE k = 3").collect().toSeq == Seq(Row(3, 100L)))
+      val rows = if (more.contains("INSERT")) 802 else if (more.contains("DELETE")) 1 else 800
+      assert(spark.table("db.merged").count() == rows)
+    }
+  }
+
+  test("a merge notices two changes of one row, whatever files it leaves out") {
+    table("twice", "write.merge.mode" -> "merge-on-read")
+    spark.sql("CREATE TABLE db.double (id INT, n BIGINT) USING iceberg")
+    spark.sql("INSERT INTO db.double VALUES (250, 100), (250, 200)")
+    val refused = intercept[Exception](
+      spark.sql("MERGE INTO db.twice USING db.double ON k = id WHEN MATCHED THEN UPDATE SET v = n")
     )
-    assert(spark.table("db.merged").count() == 801)
+    assert(refused.toString.contains("MERGE_CARDINALITY_VIOLATION"))
   }
 
   test("metadata tables and empty tables are read as before") {
@@ -227,6 +245,22 @@ class IcebergScansTest extends AnyFunSuite with IndexedTables {
     withSettings("spark.sql.cbo.enabled" -> true) {
       val plan = spark.sql("SELECT * FROM db.counted JOIN db.dim ON k = d").queryExecution.optimizedPlan
       assert(plan.stats.rowCount.exists(rows => rows > 400 && rows < 1600), plan.stats)
+    }
+  }
+
+  test("a cached table is read again after a command has changed it") {
+    withSettings("spark.sql.cbo.enabled" -> true) {
+      for (change <- Seq("INSERT OVERWRITE db.cached SELECT * FROM db.fact WHERE k < 0", "TRUNCATE TABLE db.cached")) {
+        table("cached")
+        spark.sql("CACHE TABLE db.cached")
+        assert(
+          spark.sql("SELECT count(*), sum(d) FROM db.cached JOIN db.dim ON k = d").head().getLong(0) == 800,
+          change
+        )
+        spark.sql(change)
+        assert(spark.sql("SELECT count(*), sum(d) FROM db.cached JOIN db.dim ON k = d").head().getLong(0) == 0, change)
+        spark.sql("DROP TABLE db.cached")
+      }
     }
   }
 
