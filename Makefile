@@ -32,7 +32,7 @@ test: setup browser $(if $(ARGS),,build/test-classes.stamp) ## Everything that n
 	  { $(if $(ARGS),,grep -A 3 -E '\*\*\* (FAILED|ABORTED) \*\*\*' jvm/*/target/surefire-reports/TestSuite.txt;) false; }
 
 suites-beside:
-	nice -n 5 $(MAVEN) test -pl '!bundle,!workloads'
+	nice -n 15 $(MAVEN) test -pl '!bundle,!workloads'
 
 pytest-beside:
 	$(PYTEST) $(PARALLEL) tests/unit tests/integration tests/system tests/browser
