@@ -90,7 +90,7 @@ private[skipping] object DynamicFilter extends PredicateHelper with AliasHelper 
 
   private def isData(relation: LeafNode, filter: DynamicPruningSubquery): Boolean = {
     val partitions = FilesOf.partitions(relation)
-    partitions.isDefined && !filter.pruningKey.references.exists(attribute => partitions.get(attribute.name))
+    !filter.pruningKey.references.exists(attribute => partitions(attribute.name))
   }
 
   /** Keep the filters that pass the first test right above a scan, and the second anywhere else. */
@@ -139,12 +139,12 @@ private[join] object FilesOf {
     case _ => None
   }
 
-  /** The columns by which Spark itself prunes files; None for a leaf without files. */
-  def partitions(leaf: LeafNode): Option[Set[String]] = leaf match {
-    case LogicalRelation(files: HadoopFsRelation, _, _, _, _) => Some(files.partitionSchema.fieldNames.toSet)
+  /** The columns by which Spark itself prunes the files of such a leaf. */
+  def partitions(leaf: LeafNode): Set[String] = leaf match {
+    case LogicalRelation(files: HadoopFsRelation, _, _, _, _) => files.partitionSchema.fieldNames.toSet
     case relation: DataSourceV2ScanRelation =>
-      scan(relation).map(_.filterAttributes.map(_.fieldNames.mkString(".")).toSet)
-    case _ => None
+      scan(relation).toSet.flatMap((found: IndexedScan) => found.filterAttributes.map(_.fieldNames.mkString(".")))
+    case _ => Set.empty
   }
 
   /** The column of a leaf that the keys of this expression skip files by, if they can arrive there. */
@@ -229,7 +229,7 @@ private[join] class Scans(plan: LogicalPlan, indexOf: HadoopFsRelation => Option
   /** The reason against a column, if any. Partition columns need no index: each file holds one value of them. */
   private def refuse(relation: LeafNode, column: Attribute, index: TableIndex): Option[String] =
     relation match {
-      case _: LogicalRelation if FilesOf.partitions(relation).exists(_(column.name)) => None
+      case _: LogicalRelation if FilesOf.partitions(relation)(column.name) => None
       case _ => benefit.refuseColumn(index.column(column.name), index.files)
     }
 }

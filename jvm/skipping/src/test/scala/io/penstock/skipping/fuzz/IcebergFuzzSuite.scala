@@ -89,18 +89,14 @@ final class IcebergWorld(seed: Long, session: SparkSession) extends World(seed) 
     append(table, dice, if (Table.isFact(table)) dice.between(3, 8) else 1)
   }
 
-  override def change(n: Int): Unit = {
-    val dice = Dice.of(seed, n, "change")
-    val table = dice.oneOf(tables)
-    dice.weighed(
-      3 -> (() => append(table, dice, dice.between(1, 4))),
-      4 -> (() => delete(table, dice)),
-      1 -> (() => overwrite(table, dice)),
-      2 -> (() => merge(table, dice)),
-      2 -> (() => widen(table)),
-      1 -> (() => forget(table, dice))
-    )
-  }
+  override protected def change(table: Table, dice: Dice): Unit = dice.weighed(
+    3 -> (() => append(table, dice, dice.between(1, 4))),
+    4 -> (() => delete(table, dice)),
+    1 -> (() => overwrite(table, dice)),
+    2 -> (() => merge(table, dice)),
+    2 -> (() => widen(table)),
+    1 -> (() => forget(table, dice))
+  )
 
   override def show(to: SparkSession): Unit =
     tables.foreach(table => to.table(name(table)).createOrReplaceTempView(table.name))

@@ -22,7 +22,12 @@ abstract class World(seed: Long) {
   def tables: Seq[Table]
 
   /** Changes a table before the n-th query. */
-  def change(n: Int): Unit
+  final def change(n: Int): Unit = {
+    val dice = Dice.of(seed, n, "change")
+    change(dice.oneOf(tables), dice)
+  }
+
+  protected def change(table: Table, dice: Dice): Unit
 
   /** Shows a session the tables as they are now. */
   def show(to: SparkSession): Unit
@@ -71,18 +76,14 @@ final class ParquetWorld(seed: Long, session: SparkSession, directory: Path, mak
     if (dice.chance(0.9)) index(table, dice) else note(table, "is not indexed")
   }
 
-  override def change(n: Int): Unit = {
-    val dice = Dice.of(seed, n, "change")
-    val table = dice.oneOf(tables)
-    dice.weighed(
-      3 -> (() => append(table, dice, dice.between(1, 4))),
-      3 -> (() => replace(table, dice)),
-      2 -> (() => delete(table, dice)),
-      2 -> (() => overwrite(table, dice)),
-      3 -> (() => refresh(table)),
-      3 -> (() => index(table, dice))
-    )
-  }
+  override protected def change(table: Table, dice: Dice): Unit = dice.weighed(
+    3 -> (() => append(table, dice, dice.between(1, 4))),
+    3 -> (() => replace(table, dice)),
+    2 -> (() => delete(table, dice)),
+    2 -> (() => overwrite(table, dice)),
+    3 -> (() => refresh(table)),
+    3 -> (() => index(table, dice))
+  )
 
   override def show(to: SparkSession): Unit = tables.foreach { table =>
     val path = lake.root(table).toUri.toString

@@ -271,11 +271,11 @@ class IcebergScansTest extends AnyFunSuite with IndexedTables {
   }
 
   test("verify mode reads all files, and finds a row of one that would have been skipped") {
-    table("told")
-    val sql = "SELECT sum(v) FROM db.told JOIN db.dim ON k = d WHERE name = 'name-3'"
+    table("claimed")
+    val sql = "SELECT sum(v) FROM db.claimed JOIN db.dim ON k = d WHERE name = 'name-3'"
     withSettings("spark.penstock.skipping.verify" -> true) {
-      assert(skipped(sql, "told") == Seq(7))
-      lie("told")
+      assert(skipped(sql, "claimed") == Seq(7))
+      lie("claimed")
       val caught = intercept[Exception](spark.sql(sql).collect())
       assert(caught.toString.contains("A file that would have been skipped holds a row"))
     }

@@ -232,7 +232,7 @@ object IndexedQueryScan {
 
   private final case class Reported(name: String, value: Long) extends CustomTaskMetric
 
-  /** What Iceberg's scan was made of. */
+  /** The arguments of Iceberg's scan. */
   private[source] final case class Origin(
       spark: SparkSession,
       table: Table,
