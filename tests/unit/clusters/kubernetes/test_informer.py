@@ -41,6 +41,8 @@ class Server:
         self.versions.append(version)
         if not self.scripts:
             self.over.wait(5)
+            if self.down:
+                raise ClusterError("The Kubernetes API server does not answer")
             return
         for change in self.scripts.pop(0):
             if isinstance(change, Exception):
@@ -116,12 +118,12 @@ def test_a_watch_outlives_what_nobody_expected(watching: Callable[[Server], PodW
 def test_what_was_seen_last_is_not_shown_for_ever(
     watching: Callable[[Server], PodWatch], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    server = Server([["a"]], [[ClusterError("The Kubernetes API server does not answer")]])
+    server = Server([["a"]], [])
     monkeypatch.setattr(kubernetes_watching, "_STALE_SECONDS", 0.2)
     watch = watching(server)
     within(lambda: set(watch.pods()) == {"a"})
     server.down = True
-    server.over.set()  # the current watch ends, and none follows
+    server.over.set()  # the current watch fails, and so does every list after it
 
     def complains() -> bool:
         try:
