@@ -117,14 +117,6 @@ private[cache] final class Pace {
     nanos = nanos * kept + took
   }
 
-  /** Does what takes so long for so many bytes; if it fails, nothing is noted. */
-  def timed[A](count: Long)(work: => A): A = {
-    val began = System.nanoTime
-    val result = work
-    note(count, System.nanoTime - began)
-    result
-  }
-
   /** None before anything was noted. */
   def nanosPerByte: Option[Double] = synchronized(Option.when(bytes > 0)(nanos / bytes))
 
@@ -176,8 +168,10 @@ private[cache] final class StoreCosts {
  *
  * @param fetching
  *   of bytes from the store, waiting for responses included
+ * @param nanos
+ *   a clock that only goes forward, in nanoseconds
  */
-private[cache] final class TierCosts(fetching: Pace) {
+private[cache] final class TierCosts(fetching: Pace, nanos: () => Long) {
   import TierCosts._
 
   private val written = new Pace
@@ -185,10 +179,18 @@ private[cache] final class TierCosts(fetching: Pace) {
   private val refused = new AtomicLong
 
   /** Writes so many bytes. */
-  def writing(bytes: Long)(work: => Unit): Unit = written.timed(bytes)(work)
+  def writing(bytes: Long)(work: => Unit): Unit = timed(written, bytes)(work)
 
   /** Reads so many bytes, and looks at them. */
-  def reading[A](bytes: Long)(work: => A): A = read.timed(bytes)(work)
+  def reading[A](bytes: Long)(work: => A): A = timed(read, bytes)(work)
+
+  /** If it fails, nothing is noted. */
+  private def timed[A](pace: Pace, bytes: Long)(work: => A): A = {
+    val began = nanos()
+    val result = work
+    pace.note(bytes, nanos() - began)
+    result
+  }
 
   def pays: Boolean = TierCosts.pays(fetching.nanosPerByte, written.nanosPerByte, read.nanosPerByte)
 

@@ -86,11 +86,12 @@ object PageCaches {
       settings: Vector[TierSettings],
       clock: () => Int = seconds,
       restMs: Long = Tier.RestMs,
-      admission: AdmissionPolicy = AdmissionPolicy.Always
+      admission: AdmissionPolicy = AdmissionPolicy.Always,
+      nanos: () => Long = () => System.nanoTime
   ): TieredPageCache = {
     val fetching = new StoreCosts
     val tiers = settings.foldRight(Vector.empty[Tier]) { (each, below) =>
-      new Tier(each, below.headOption, Some(new TierCosts(fetching.whole)), clock, restMs) +: below
+      new Tier(each, below.headOption, Some(new TierCosts(fetching.whole, nanos)), clock, restMs) +: below
     }
     new TieredPageCache(settings.head.pageSize, tiers, fetching, admission, MappedPages)
   }

@@ -58,7 +58,7 @@ class AdmissionPolicyTest extends AnyFunSuite with TemporaryTiers with Propertie
   private def again(cache: TieredPageCache, page: Long): Boolean = cache.admits(first, page, page, PageSize, PageSize)
 
   private def counting(tiers: TierSettings*): TieredPageCache =
-    PageCaches.create(tiers.toVector, () => now.get, admission = Again)
+    PageCaches.create(tiers.toVector, () => now.get, admission = Again, nanos = nanos)
 
   test("a page that was read once is distinguished from its neighbours, by other processes too") {
     touched(counting(memory(MiB)), 7, 9)

@@ -2,7 +2,7 @@ package io.penstock.fs.cache
 
 import java.nio.ByteBuffer
 import java.nio.file.{Files, Path}
-import java.util.concurrent.atomic.AtomicInteger
+import java.util.concurrent.atomic.{AtomicInteger, AtomicLong}
 
 import scala.util.Random
 
@@ -15,6 +15,11 @@ private[cache] trait TemporaryTiers extends BeforeAndAfterEach { this: Suite =>
 
   /** Seconds; moves only when a test says so. */
   val now = new AtomicInteger(1000)
+
+  private val ticks = new AtomicLong
+
+  /** What takes a tier a page, so that no suite depends on the machine's pace: a microsecond. */
+  val nanos: () => Long = () => ticks.addAndGet(1000)
 
   private var root: Path = _
 
@@ -39,7 +44,7 @@ private[cache] trait TemporaryTiers extends BeforeAndAfterEach { this: Suite =>
   def cache(tiers: TierSettings*): TieredPageCache = cacheThatRests(0, tiers: _*)
 
   def cacheThatRests(restMs: Long, tiers: TierSettings*): TieredPageCache =
-    PageCaches.create(tiers.toVector, () => now.get, restMs)
+    PageCaches.create(tiers.toVector, () => now.get, restMs, nanos = nanos)
 
   def version(name: String, pages: Double): ObjectVersion =
     ObjectVersion("lake", name, (pages * PageSize).toLong, s"etag-of-$name")
