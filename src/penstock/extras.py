@@ -10,6 +10,7 @@ from penstock.errors import MissingRequirement
 MODULES = {
     "service": ("duckdb", "fastapi", "prometheus_client", "pydantic", "uvicorn"),
     "lab": ("duckdb", "jinja2", "plotly", "pycurl"),
+    "duckdb": ("duckdb", "duckdb_extension_avro", "duckdb_extension_httpfs", "duckdb_extension_iceberg"),
     "kubernetes": ("packaging",),
 }
 """The modules that each extra of pyproject.toml installs."""

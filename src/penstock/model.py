@@ -108,6 +108,14 @@ class ClusterSize(JsonRecord):
         return self.executor.memory_bytes + self.executor_overhead.of(self.executor.memory_bytes)
 
 
+SPARK_INTERNAL = "spark-internal"
+"""The `application` whose main class is on every cluster's class path already (a term of Spark's own)."""
+DUCKDB_INTERNAL = "duckdb-internal"
+"""The `application` that runs SQL statements in DuckDB, in one process."""
+OWN_PROGRAMS = frozenset({SPARK_INTERNAL, DUCKDB_INTERNAL})
+"""The values of `application` that name no file."""
+
+
 @dataclass(frozen=True)
 class ApplicationSpec(JsonRecord):
     """A user's submission. Paths are local absolute paths or lake addresses (`s3a://…`).
@@ -229,7 +237,8 @@ class Application(JsonRecord):
     @property
     def can_be_watched(self) -> bool:
         """Return whether Spark's own pages are available now; `spark.ui.enabled=false` turns them off."""
-        return self.state is State.RUNNING and self.spec.settings.get("spark.ui.enabled") != "false"
+        has_pages = self.spec.settings.get("spark.ui.enabled") != "false" and self.spec.application != DUCKDB_INTERNAL
+        return self.state is State.RUNNING and has_pages
 
     def to_json(self) -> dict[str, Any]:
         """The form for clients, without the engine's own fields."""

@@ -11,6 +11,7 @@ import sqlalchemy as sa
 
 from penstock.catalog.connection import CATALOG_VARIABLE, DATABASE_VARIABLE
 from penstock.catalog.database import METASTORE, RECORDS, Database
+from penstock.catalog.metastore import Metastore
 from penstock.catalog.secrets import KEY_FILE_VARIABLE
 from penstock.engine.dispatcher import Housekeeping
 from penstock.engine.engine import Engine
@@ -58,7 +59,7 @@ def test_a_lake_of_submitted_keys_is_found_by_an_engine_of_another_home(homes: t
 def test_the_other_engine_launches_with_those_keys(homes: tuple[Home, Home], monkeypatch: pytest.MonkeyPatch) -> None:
     first, second = homes
     made = Lakes(first).add(registry.credential_scoped(SALES, KEYS, "default"), KEYS)
-    monkeypatch.setattr("penstock.engine.preparation._open_catalog", lambda _: "<configuration/>")
+    monkeypatch.setattr("penstock.engine.preparation._open_catalog", Metastore)  # its tables are not needed
     launch = Preparation(second, Database(second), made.name).launch("app", specification(second, 1, lake=made.name))
     assert KEYS.secret_key in launch.private_files[CREDENTIALS_FILE]
 

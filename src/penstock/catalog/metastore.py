@@ -11,13 +11,14 @@ import threading
 import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 from sqlalchemy import Connection, Engine, text
 
 from penstock.catalog.connection import DatabaseUrl
 from penstock.catalog.database import METASTORE, Database
-from penstock.catalog.tables import Table, read_owners, read_partition_locations, read_tables
+from penstock.catalog.tables import Table, matches_table, read_owners, read_partition_locations, read_tables
 from penstock.errors import CatalogError, MissingRequirement, NotFound
 from penstock.formats import as_properties, configuration_xml
 from penstock.runtime import tool
@@ -120,6 +121,10 @@ class Metastore:
         """Return the content of the driver's `hive-site.xml`, which contains a password (see `hive_site` above)."""
         return hive_site(self._database.url(METASTORE), loopback=self._database.embedded)
 
+    def url(self) -> DatabaseUrl:
+        """Return the address of the metastore's database, with the applications' login and its password."""
+        return self._database.url(METASTORE)
+
     def service_site(self, warehouse: str) -> str:
         """As `hive_site`, for a metastore service; new databases and managed tables are below `warehouse`."""
         also = {**_SERVICE, "hive.metastore.warehouse.dir": warehouse}
@@ -134,7 +139,7 @@ class Metastore:
         engine = self._database.engine(METASTORE)
         try:
             with engine.connect() as connection:
-                return read_tables(connection, pattern) if _has_schema(connection) else []
+                return read_tables(connection, partial(matches_table, pattern)) if _has_schema(connection) else []
         finally:
             engine.dispose()
 

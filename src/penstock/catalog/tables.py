@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any
@@ -12,6 +12,7 @@ from typing import Any
 from sqlalchemy import Connection, RowMapping, bindparam, text
 
 from penstock.codec import JsonRecord
+from penstock.errors import NotFound
 
 OWNER = "penstock.instance"
 """The property of a database that names the instance it belongs to."""
@@ -71,11 +72,29 @@ def matches_table(pattern: str | None, database: str, name: str) -> bool:
     return fnmatchcase(subject.lower(), pattern.lower())
 
 
-def read_tables(connection: Connection, pattern: str | None) -> list[Table]:
-    """Return the matching tables, ordered by database and name, with four queries for any number of tables."""
-    rows = [
-        row for row in connection.execute(_TABLES).mappings() if matches_table(pattern, row["database"], row["name"])
-    ]
+@dataclass(frozen=True)
+class Partition:
+    """One partition; `values` are in the order of the table's partition columns, as the metastore has them: texts."""
+
+    location: str
+    values: tuple[str, ...]
+
+
+def read_tables(connection: Connection, chosen: Callable[[str, str], bool]) -> list[Table]:
+    """Return the tables whose database and name are chosen, ordered by both, with four queries for any number."""
+    rows = [row for row in connection.execute(_TABLES).mappings() if chosen(row["database"], row["name"])]
+    return _tables(connection, rows)
+
+
+def read_names(connection: Connection) -> dict[str, set[str]]:
+    """Return the names of each database's tables and views."""
+    found: dict[str, set[str]] = {name: set() for (name,) in connection.execute(_DATABASES)}
+    for row in connection.execute(_TABLES).mappings():
+        found[row["database"]].add(row["name"])
+    return found
+
+
+def _tables(connection: Connection, rows: Sequence[RowMapping]) -> list[Table]:
     chosen = {"tables": [row["id"] for row in rows]}
     if not rows:
         return []
@@ -93,6 +112,24 @@ def read_partition_locations(connection: Connection, table: Table) -> list[str]:
     """Return the locations of the partitions, ordered by the partitions' names."""
     chosen = {"database": table.database, "table": table.name}
     return [location for (location,) in connection.execute(_PARTITION_LOCATIONS, chosen) if location]
+
+
+def read_partitions(connection: Connection, table: Table) -> list[Partition]:
+    """Return the partitions, ordered by their names."""
+    chosen = {"database": table.database, "table": table.name}
+    found: dict[str, tuple[str, list[str]]] = {}
+    for row in connection.execute(_PARTITION_VALUES, chosen).mappings():
+        found.setdefault(row["name"], (row["location"], []))[1].append(row["value"])
+    return [Partition(location, tuple(values)) for location, values in found.values()]
+
+
+def read_metadata_location(connection: Connection, table: Table) -> str:
+    """Return the address of an Iceberg table's current metadata. Raises `NotFound` where the table is gone."""
+    chosen = {"database": table.database, "table": table.name}
+    found = connection.execute(_METADATA_LOCATION, chosen).scalar()
+    if found is None:
+        raise NotFound(f"There is no table {table.full_name}", why="it was dropped meanwhile", fix="penstock tables")
+    return str(found)
 
 
 def read_owners(connection: Connection) -> dict[str, str]:
@@ -225,6 +262,23 @@ _COLUMNS = text("""
 _PARTITIONS = text("""
     SELECT "TBL_ID" AS table, count(*) AS count FROM "PARTITIONS" WHERE "TBL_ID" IN :tables GROUP BY "TBL_ID"
 """).bindparams(bindparam("tables", expanding=True))
+
+_DATABASES = text('SELECT "NAME" FROM "DBS"')
+
+_PARTITION_VALUES = text("""
+    SELECT p."PART_NAME" AS name, s."LOCATION" AS location, v."PART_KEY_VAL" AS value
+    FROM "PARTITIONS" p
+    JOIN "TBLS" t ON t."TBL_ID" = p."TBL_ID" JOIN "DBS" d ON d."DB_ID" = t."DB_ID" JOIN "SDS" s ON s."SD_ID" = p."SD_ID"
+    JOIN "PARTITION_KEY_VALS" v ON v."PART_ID" = p."PART_ID"
+    WHERE d."NAME" = :database AND t."TBL_NAME" = :table
+    ORDER BY p."PART_NAME", v."INTEGER_IDX"
+""")
+
+_METADATA_LOCATION = text("""
+    SELECT p."PARAM_VALUE" FROM "TABLE_PARAMS" p
+    JOIN "TBLS" t ON t."TBL_ID" = p."TBL_ID" JOIN "DBS" d ON d."DB_ID" = t."DB_ID"
+    WHERE d."NAME" = :database AND t."TBL_NAME" = :table AND p."PARAM_KEY" = 'metadata_location'
+""")
 
 _OWNERS = text("""
     SELECT d."NAME", p."PARAM_VALUE" FROM "DATABASE_PARAMS" p JOIN "DBS" d ON d."DB_ID" = p."DB_ID"

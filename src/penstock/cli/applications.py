@@ -16,7 +16,7 @@ from penstock.cli.foreground import Output, display
 from penstock.cli.output import STYLES, closing_line, count, duration, lake_line, moment, size, skipped_line, took
 from penstock.cli.sql import run_again
 from penstock.cli.target import Target, target
-from penstock.engine.interactive.sessions import is_statements
+from penstock.engine.engines.registry import is_statements
 from penstock.errors import InvalidInput
 from penstock.model import DEFAULT_INSTANCE, Application, ApplicationSpec, State
 from penstock.summary import IoMetrics, SkippingMetrics
@@ -137,7 +137,7 @@ def apps(
             Text(application.state.value, style=STYLES.get(application.state, "")),
             moment(application.submitted_at),
             duration(took(application)),
-            f"{shape.executors} × {shape.executor.cores} cores",
+            f"{shape.executors} × {shape.executor.cores} cores" if shape.executors else f"{shape.driver.cores} cores",
         )
     Console().print(table if found else "No applications yet: penstock run examples/pi.py")
 
@@ -271,7 +271,8 @@ def _facts(application: Application) -> Iterable[tuple[str, str]]:
     yield "application", " ".join([spec.application, *spec.arguments])
     yield "driver", f"{spec.size.driver.cores} cores, {size(spec.size.driver.memory_bytes)}"
     executor = spec.size.executor
-    yield "executors", f"{spec.size.executors} × {executor.cores} cores, {size(executor.memory_bytes)}"
+    if spec.size.executors:
+        yield "executors", f"{spec.size.executors} × {executor.cores} cores, {size(executor.memory_bytes)}"
     yield "instance", f"{spec.instance}, priority {spec.priority}" if spec.priority else spec.instance
     yield "profile, lake", f"{spec.profile}, {spec.lake}"
     yield "submitted", moment(application.submitted_at)

@@ -15,6 +15,8 @@ from penstock.cli import foreground, options
 from penstock.cli.foreground import Output, display
 from penstock.cli.output import FORMATS, Result, write
 from penstock.cli.target import Target, target
+from penstock.engine.engines.contract import QueryEngine
+from penstock.engine.engines.registry import SPARK, engine_named
 from penstock.engine.interactive import sessions
 from penstock.engine.interactive.sessions import limit_of
 from penstock.errors import InvalidInput, NotFound, PenstockError
@@ -41,9 +43,11 @@ def application(
     name: str = "sql",
     limit: int = 100_000,
     settings: Mapping[str, str] | None = None,
+    engine: QueryEngine = SPARK,
 ) -> ApplicationSpec:
     """The specification of an SQL application; `limit` is the maximum number of rows per result."""
-    return sessions.application(name=name, lake=target.lake(lake).name, size=size, limit=limit, settings=settings)
+    found = target.lake(lake).name
+    return sessions.application(engine, name=name, lake=found, size=size, limit=limit, settings=settings)
 
 
 def stored_statements(target: Target, application: Application) -> str:
@@ -92,7 +96,7 @@ def answers(target: Target, spec: ApplicationSpec, text: str, *, problem: str, f
     return ran.results
 
 
-@options.sized(options.SIZES)
+@options.sized(options.EVERY_SIZE)
 def sql(
     text: Annotated[
         Optional[str],  # noqa: UP045
@@ -102,6 +106,7 @@ def sql(
     *,
     output_format: Annotated[str, typer.Option("--format", help="table, csv or json.")] = "table",
     limit: Annotated[int, typer.Option(help="Maximum number of rows per result.", min=1)] = 1000,
+    engine: Annotated[str, typer.Option(help="spark, or duckdb: one process that reads.")] = "spark",
     sized: options.Sized,
     conf: Annotated[Optional[list[str]], typer.Option(metavar="KEY=VALUE", help="Spark setting; repeatable.")] = None,  # noqa: UP045
     lake: options.Lake = None,
@@ -109,14 +114,18 @@ def sql(
     """Run SQL statements on a dedicated cluster and print their results.
 
     Statements run in order. The first failure ends the run, with exit code 1.
+
+    With --engine duckdb they run in DuckDB, in its SQL, in one process with --driver-cores and --driver-memory: a
+    question about some gigabytes is answered in a second or two. It reads the catalog's Parquet and Iceberg tables, and
+    refuses what it would read otherwise than Spark.
     """
     if output_format not in FORMATS:
         raise InvalidInput(f"There is no format “{output_format}”", fix=f"--format {' or '.join(FORMATS)}")
-    given = _statements(text, file)
-    engine = target()
-    size = sized(engine.usual_size())
-    spec = application(engine, lake, size, limit=limit, settings=options.pairs(conf, "--conf"))
-    _run(engine, spec, given, output_format=output_format)
+    given, chosen = _statements(text, file), engine_named(engine)
+    at = target()
+    size = sized(chosen.usual_size(at.usual_size()))
+    spec = application(at, lake, size, limit=limit, settings=options.pairs(conf, "--conf"), engine=chosen)
+    _run(at, spec, given, output_format=output_format)
 
 
 def run_again(engine: Target, before: Application, *, output_format: str) -> NoReturn:

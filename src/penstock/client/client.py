@@ -22,10 +22,9 @@ from types import TracebackType
 from typing import Any
 
 from penstock.client.connection import Connection, connect
-from penstock.clusters.spark_settings import SPARK_INTERNAL
 from penstock.engine.uploads import clean_name
 from penstock.errors import InvalidInput, NotFound, StateError
-from penstock.model import Application, State
+from penstock.model import OWN_PROGRAMS, Application, State
 
 _LISTS = ("jars", "files", "python_files")
 _ELSEWHERE = re.compile(r"[a-z][a-z0-9+.-]*://")
@@ -47,7 +46,7 @@ class Uploads:
         return sent
 
     def address_of(self, path: str, lake: str | None) -> str:
-        if path == SPARK_INTERNAL or _ELSEWHERE.match(path):
+        if path in OWN_PROGRAMS or _ELSEWHERE.match(path):
             return path
         file = Path(path).expanduser()
         if not file.is_file():

@@ -42,6 +42,9 @@ class Launch:
     private_files: Mapping[str, str] = field(default_factory=dict)
     authorities: str | None = None
     """The private file with certificates (PEM) that the cluster's JVMs trust in addition to Java's own."""
+    program: tuple[str, ...] = ()
+    """The command of a driver that is not Spark's, and runs alone. `{private}` is as in `environment`, `{cluster}` the
+    directory for its `progress.json` and `summary.json`, `{artifacts}` that of its log. `settings` are empty then."""
     lake: Lake | None = None
     """The lake to which a cluster of other machines uploads its artifacts, as `lake.model.artifact_key` names them."""
 

@@ -174,6 +174,9 @@ class LocalBackend(ClusterBackend):
         private = directory / "private"
         for name, content in launch.private_files.items():
             write_atomically(private / name, content)
+        if launch.program:
+            write_json(private / "plan.json", spark_settings.program_plan(directory, launch))
+            return
         place = self._memory(directory, launch)
         tiers = machine.prepare_tiers(self._home, machine.page_cache(self._home))
         settings = {

@@ -20,9 +20,6 @@ from penstock.profiles.base import SCRATCH_MEMORY
 from penstock.profiles.check import REDACTION
 from penstock.runtime import jvm
 
-SPARK_INTERNAL = "spark-internal"
-"""The file of an application whose main class is on every cluster's class path already (a term of Spark's own)."""
-
 
 def shim_plan(
     directory: Path, launch: Launch, settings: Mapping[str, str], *, archives: Path, memory: Path | None = None
@@ -66,6 +63,29 @@ def shim_plan(
         "lost_executors_limit": int(settings.get("spark.executor.maxNumFailures", max(3, 2 * size.executors))),
         "environment": _environment(directory, launch, java),
         "memory": None if memory is None else str(memory),
+    }
+
+
+def program_plan(directory: Path, launch: Launch) -> dict[str, Any]:
+    """Return the shim's plan for an application that is one program: no executor, no Java."""
+    places = {
+        "{private}": str(directory / "private"),
+        "{cluster}": str(directory / "cluster"),
+        "{artifacts}": str(directory / "artefacts"),
+    }
+
+    def placed(part: str) -> str:
+        for place, path in places.items():
+            part = part.replace(place, path)
+        return part
+
+    return {
+        "application_id": launch.application_id,
+        "driver": [placed(part) for part in launch.program],
+        "executor": [],
+        "executors": 0,
+        "lost_executors_limit": 0,
+        "environment": _environment(directory, launch, java=None),
     }
 
 
@@ -128,20 +148,25 @@ def _as_uri(path: str) -> str:
     return Path(path).as_uri() if path.startswith("/") else path
 
 
-def _environment(directory: Path, launch: Launch, java: jvm.Java) -> dict[str, str]:
+def _environment(directory: Path, launch: Launch, java: jvm.Java | None) -> dict[str, str]:
     """Return the processes' environment, without the submitter's, so that every run of an application has the same."""
     private = str(directory / "private")
+    spark = {}
+    if java is not None:
+        spark = {
+            # Without it, Spark's web UI listens on every interface.
+            "SPARK_LOCAL_IP": "127.0.0.1",
+            "JAVA_HOME": str(java.home),
+            "SPARK_HOME": str(jvm.spark_jars().parent),
+            "PYSPARK_PYTHON": sys.executable,
+        }
     environment = {
         "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)]),
         "HOME": os.environ.get("HOME", "/"),
         "TMPDIR": str(directory / "scratch"),
         # Java decodes arguments and file names by the locale; the C locale would lose every alphabet but ASCII.
         "LC_ALL": "C.UTF-8",
-        # Without it, Spark's web UI listens on every interface.
-        "SPARK_LOCAL_IP": "127.0.0.1",
-        "JAVA_HOME": str(java.home),
-        "SPARK_HOME": str(jvm.spark_jars().parent),
-        "PYSPARK_PYTHON": sys.executable,
+        **spark,
         "PYTHONUNBUFFERED": "1",
         shim.APPLICATION_VARIABLE: launch.application_id,
     }

@@ -19,12 +19,11 @@ from typing import Any
 
 from penstock.catalog.database import Database
 from penstock.clusters import machine
-from penstock.clusters.spark_settings import SPARK_INTERNAL
 from penstock.engine.policy import admission
 from penstock.engine.preparation import Preparation
 from penstock.errors import ClusterError, PenstockError
 from penstock.home import Home, read_json, write_json
-from penstock.model import ApplicationSpec
+from penstock.model import SPARK_INTERNAL, ApplicationSpec
 from penstock.processes import ProcessId, SpareTime, end_group, lower_priority, start_daemon
 from penstock.runtime import cds
 

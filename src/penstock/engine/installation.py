@@ -11,10 +11,9 @@ from typing import Any
 from penstock.catalog.database import Database
 from penstock.catalog.metastore import Metastore
 from penstock.clusters import machine
-from penstock.clusters.spark_settings import SPARK_INTERNAL
-from penstock.engine import preparation
 from penstock.engine.class_archives import ClassArchives
 from penstock.engine.engine import Engine
+from penstock.engine.engines import spark
 from penstock.engine.interactive.history import HistoryServers
 from penstock.engine.policy import admission
 from penstock.engine.preparation import Preparation, lake_of
@@ -25,7 +24,7 @@ from penstock.lake import settings as lake_settings
 from penstock.lake import stores
 from penstock.lake.model import Lake, require_s3
 from penstock.lake.registry import Lakes
-from penstock.model import Application, ApplicationSpec, State
+from penstock.model import SPARK_INTERNAL, Application, ApplicationSpec, State
 from penstock.profiles.known import HADOOP_PREFIX
 from penstock.runtime import jvm, tool
 from penstock.summary import IoMetrics
@@ -138,7 +137,7 @@ def warm(
     spec = ApplicationSpec(
         application=SPARK_INTERNAL, name="cache", size=admission.usual_size(machine.capacity(home)), lake=found.name
     )
-    all_settings = {**machine.tier_settings(machine.page_cache(home)), **preparation.resolved(spec, found).values()}
+    all_settings = {**machine.tier_settings(machine.page_cache(home)), **spark.resolved(spec, found).values()}
     hadoop = {
         key.removeprefix(HADOOP_PREFIX): value for key, value in all_settings.items() if key.startswith(HADOOP_PREFIX)
     }

@@ -1,4 +1,4 @@
-"""The preparation of a launch: lake up, catalog made, final settings resolved, temporary credentials leased.
+"""The preparation of a launch: lake up, catalog made, temporary credentials leased.
 
 Secrets stay apart from settings. Issued credentials and their expiry are stored in the cluster's private file alone;
 the application's next supervisor reads them there and continues the renewal.
@@ -10,15 +10,16 @@ import contextlib
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 
 from penstock.catalog.database import Database
 from penstock.catalog.metastore import Metastore
 from penstock.clusters.backend import ClusterBackend, Launch
+from penstock.engine.engines.contract import Access
+from penstock.engine.engines.registry import engine_of
 from penstock.errors import LakeError, NotFound, PenstockError
 from penstock.home import Home
-from penstock.lake import settings as lake_settings
 from penstock.lake import stores
 from penstock.lake.embedded import EmbeddedLake
 from penstock.lake.model import Credentials, Lake
@@ -26,58 +27,8 @@ from penstock.lake.registry import EMBEDDED, Lakes
 from penstock.lake.settings import CREDENTIALS_FILE, parse_lease, private_credentials_file
 from penstock.lake.sts import Lease, is_lost, renewal_at
 from penstock.model import Application, ApplicationSpec
-from penstock.profiles.layers import Layer, Resolved, resolve
-from penstock.profiles.variants import without_s3
-from penstock.profiles.workloads import split_profile
 from penstock.recovery import Kind, as_problem, kind_of
 from penstock.runtime import jvm
-
-HIVE_SITE = "hive-site.xml"
-
-
-def resolved(spec: ApplicationSpec, lake: Lake) -> Resolved:
-    """All settings with their origin: base < store < skipping < workload < lake < catalog < variants < user."""
-    workload, variants = split_profile(spec.profile)
-    layers = (
-        *(workload if lake.is_s3 else without_s3(workload)),
-        Layer.of("lake", _lake(lake), reason=f"the lake “{lake.name}”", source="penstock lake"),
-        Layer.of(
-            "catalog", _catalog(lake), reason="one catalog of tables for all clusters", source="docs/guide/catalog.md"
-        ),
-        *variants,
-    )
-    return resolve(layers, spec.size, spec.settings)
-
-
-def launch(
-    application_id: str, spec: ApplicationSpec, lake: Lake, *, credentials: Credentials | Lease | None, hive_site: str
-) -> Launch:
-    """The launch plan for the backend, with secrets in `private_files` only.
-
-    Raises `InvalidInput` where the lake's `ca_file` holds no certificates.
-    """
-    return Launch(
-        application_id=application_id,
-        spec=spec,
-        settings=resolved(spec, lake).values(),
-        environment={**spec.environment, **lake_settings.environment(lake)},
-        private_files={**lake_settings.private_files(lake, credentials), HIVE_SITE: hive_site},
-        authorities=None if lake.ca_file is None else lake_settings.AUTHORITIES_FILE,
-        lake=lake,
-    )
-
-
-def _lake(lake: Lake) -> Mapping[str, str]:
-    history = {"spark.penstock.skipping.history": f"{lake.root}/penstock/history"}
-    return {**lake_settings.spark_settings(lake), **lake_settings.gateway_settings(lake), **history}
-
-
-def _catalog(lake: Lake) -> Mapping[str, str]:
-    return {
-        "spark.sql.catalogImplementation": "hive",
-        "spark.sql.warehouse.dir": f"{lake.root}/warehouse",
-    }
-
 
 _log = logging.getLogger(__name__)
 
@@ -241,7 +192,7 @@ class Preparation:
         self._home = home
         with ThreadPoolExecutor(2) as pool:
             self._lake: Future[tuple[Lake, Credentials | None]] = pool.submit(self._open_lake, lake)
-            self._hive_site: Future[str] = pool.submit(_open_catalog, database)
+            self._metastore: Future[Metastore] = pool.submit(_open_catalog, database)
             pool.shutdown(wait=False)
 
     @property
@@ -249,25 +200,21 @@ class Preparation:
         return self._lake.result()[0]
 
     def hive_site(self) -> str:
-        return self._hive_site.result()
+        return self._metastore.result().hive_site()
 
     def launch(self, application_id: str, spec: ApplicationSpec) -> Launch:
-        """The launch plan. Raises `LakeError`, `CatalogError`, `MissingRequirement` or `NotFound`."""
+        """The launch plan. Raises `LakeError`, `CatalogError`, `MissingRequirement`, `InvalidInput` or `NotFound`."""
         lake, own = self._lake.result()
-        return launch(
-            application_id,
-            spec,
-            lake,
-            credentials=None if own is None else credentials_for(lake, own, application_id),
-            hive_site=self.hive_site(),
-        )
+        credentials = None if own is None else credentials_for(lake, own, application_id)
+        access = Access(lake, credentials, self._metastore.result())
+        return engine_of(spec.application).launch(application_id, spec, access)
 
     def _open_lake(self, name: str | None) -> tuple[Lake, Credentials | None]:
         lake = lake_of(self._home, name)
         return lake, Lakes(self._home).client_credentials(lake)
 
 
-def _open_catalog(database: Database) -> str:
+def _open_catalog(database: Database) -> Metastore:
     metastore = Metastore(database)
     metastore.ensure_schema(jvm.find_java().executable, jvm.class_path())
-    return metastore.hive_site()
+    return metastore

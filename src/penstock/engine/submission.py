@@ -17,16 +17,15 @@ from types import MappingProxyType
 
 from penstock.catalog.database import SHARED_LOGIN
 from penstock.clusters.backend import ClusterBackend
-from penstock.clusters.spark_settings import SPARK_INTERNAL
+from penstock.engine.engines.registry import engine_of
 from penstock.engine.policy import admission, lifecycle
 from penstock.engine.webhooks import validate_url
 from penstock.errors import ClusterError, InvalidInput, NotFound, PenstockError
-from penstock.model import ApplicationSpec, Capacity, ClusterSize
+from penstock.model import DUCKDB_INTERNAL, OWN_PROGRAMS, ApplicationSpec, Capacity, ClusterSize
 from penstock.profiles import layers
 from penstock.profiles.base import scratch_memory_bytes
 from penstock.profiles.check import check, raise_errors
 from penstock.profiles.rules import Problem, Severity
-from penstock.runtime import jvm
 
 _REMOTE = re.compile(r"(s3a|hdfs|https?)://")
 _SECRET_NAME = re.compile(r"(?i)(secret|password|passwd|token|private_?key|access_?key)")
@@ -55,11 +54,11 @@ def resolve(spec: ApplicationSpec, backend: ClusterBackend, *, shares_login: boo
     `ClusterError`.
     """
     spec = validate(spec)
+    engine_of(spec.application).check(spec, backend)
     found = _problems(spec)
     raise_errors(found)
     settings = effective_settings(spec)
     spec = with_all_memory(spec, settings, backend.overhead_factor(spec))
-    jvm.find_java()
     capacity = backend.capacity()
     if too_large := admission.too_large(spec.size, capacity):
         raise ClusterError("The cluster does not fit here", why=too_large.message, fix=too_large.fix)
@@ -73,7 +72,9 @@ def warnings_again(spec: ApplicationSpec, backend: ClusterBackend, *, shares_log
 
 
 def effective_settings(spec: ApplicationSpec) -> Mapping[str, str]:
-    """The settings of profile and user. Raises `NotFound` for an unknown profile, and `InvalidInput`."""
+    """The settings of profile and user; none but for Spark. Raises `NotFound` (unknown profile) and `InvalidInput`."""
+    if spec.application == DUCKDB_INTERNAL:
+        return {}
     return _resolved(spec.profile, spec.size, tuple(spec.settings.items()))
 
 
@@ -95,6 +96,8 @@ def _resolved(profile: str, size: ClusterSize, user: tuple[tuple[str, str], ...]
 
 
 def _problems(spec: ApplicationSpec) -> Sequence[Problem]:
+    if spec.application == DUCKDB_INTERNAL:
+        return []
     beneath = _resolved(spec.profile, spec.size, ())  # the profile must exist even if the user set nothing
     if not spec.settings:
         return []
@@ -126,7 +129,7 @@ def validate(spec: ApplicationSpec) -> ApplicationSpec:
     for option, paths in (("--jars", spec.jars), ("--py-files", spec.python_files), ("--files", spec.files)):
         for path in paths:
             _require_file(path, option)
-    if spec.application == SPARK_INTERNAL:
+    if spec.application in OWN_PROGRAMS:
         return spec
     if not spec.is_python and not spec.application.lower().endswith(".jar"):
         raise InvalidInput(
@@ -140,17 +143,18 @@ def validate(spec: ApplicationSpec) -> ApplicationSpec:
 
 def _with_absolute_paths(spec: ApplicationSpec) -> ApplicationSpec:
     def absolute(path: str) -> str:
-        return path if _REMOTE.match(path) or path == SPARK_INTERNAL else str(Path(path).expanduser().absolute())
+        return path if _REMOTE.match(path) or path in OWN_PROGRAMS else str(Path(path).expanduser().absolute())
 
     return spec.with_paths(absolute)
 
 
 def _check_size(spec: ApplicationSpec) -> None:
     size = spec.size
+    executors = () if spec.application == DUCKDB_INTERNAL else (("--executors", size.executors),)
     for what, amount in (
         ("--driver-cores", size.driver.cores),
         ("--executor-cores", size.executor.cores),
-        ("--executors", size.executors),
+        *executors,
     ):
         if amount < 1:
             raise InvalidInput(f"{what} {amount} is invalid", why="a cluster needs at least one", fix=f"{what} 1")

@@ -15,7 +15,6 @@ from typing import TypeVar
 from penstock import units
 from penstock.clusters import machine
 from penstock.clusters.local import LocalBackend
-from penstock.clusters.spark_settings import SPARK_INTERNAL
 from penstock.errors import InvalidInput, MissingRequirement
 from penstock.home import Home
 from penstock.lab import conditions, launchers
@@ -23,7 +22,7 @@ from penstock.lab.environment import Environment
 from penstock.lab.workloads.base import Suite
 from penstock.lake import stores
 from penstock.lake.model import Lake
-from penstock.model import ApplicationSpec, ClusterSize
+from penstock.model import SPARK_INTERNAL, ApplicationSpec, ClusterSize
 
 Item = TypeVar("Item")
 

@@ -27,7 +27,6 @@ from penstock.catalog.database import Database
 from penstock.catalog.metastore import Metastore
 from penstock.clusters import shim
 from penstock.clusters.backend import Observation
-from penstock.clusters.spark_settings import SPARK_INTERNAL
 from penstock.engine.engine import Engine
 from penstock.errors import ClusterError, InvalidInput
 from penstock.formats import as_properties
@@ -37,7 +36,7 @@ from penstock.lab.metering import calling_periodically
 from penstock.lake.model import Lake
 from penstock.lake.registry import Lakes
 from penstock.lake.settings import environment, private_files, spark_settings
-from penstock.model import CORES_PER_CORE, Application, ApplicationSpec, ClusterSize, Overhead, State
+from penstock.model import CORES_PER_CORE, SPARK_INTERNAL, Application, ApplicationSpec, ClusterSize, Overhead, State
 from penstock.processes import (
     ProcessId,
     end_process,

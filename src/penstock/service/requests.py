@@ -7,10 +7,9 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, AliasChoices, BaseModel, BeforeValidator, ConfigDict, Field
 
 from penstock import units
-from penstock.clusters.spark_settings import SPARK_INTERNAL
 from penstock.engine.interactive.sessions import IDLE_SECONDS, SessionRequest
 from penstock.engine.tokens import Scope
-from penstock.model import ApplicationSpec, ClusterSize, ProcessSize
+from penstock.model import SPARK_INTERNAL, ApplicationSpec, ClusterSize, ProcessSize
 
 _MOST_PARTS = 1000
 
@@ -71,7 +70,7 @@ class ProcessSizeBody(_Body):
 class SizeBody(_Body):
     driver: ProcessSizeBody = ProcessSizeBody()
     executor: ProcessSizeBody = ProcessSizeBody()
-    executors: int | None = Field(default=None, ge=1, le=100_000)
+    executors: int | None = Field(default=None, ge=0, le=100_000, description="0 for an engine of one process.")
     scratch_memory_bytes: Bytes | None = Field(
         default=None, description="Ignored: it follows from the profile and the settings.", exclude=True
     )
@@ -90,7 +89,10 @@ class SizeBody(_Body):
 class ApplicationBody(_Body):
     """An application, and the size of its cluster."""
 
-    application: Path = Field(description="A Python file or a jar in the lake.", examples=["s3a://lake/jobs/pi.py"])
+    application: Path = Field(
+        description="A Python file or a jar in the lake, or Penstock's own program for an engine.",
+        examples=["s3a://lake/jobs/pi.py"],
+    )
     name: Name | None = None
     size: SizeBody = SizeBody()
     arguments: list[Text] = Field(default_factory=list, max_length=_MOST_PARTS)

@@ -76,3 +76,15 @@ def test_the_drivers_python_keeps_its_own_standard_error(tmp_path: Path) -> None
     ran = subprocess.run(command, capture_output=True, check=True)
     assert ran.stdout == b"out a b\n"
     assert (directory / "artefacts" / "driver.err").read_bytes() == b"err\n"
+
+
+def test_a_program_of_its_own_runs_without_executors_or_java() -> None:
+    wanted = replace(
+        launch(), settings={}, program=("/bin/it", "{private}/keys", "{cluster}", "{artifacts}", "{other}")
+    )
+    plan = spark_settings.program_plan(DIRECTORY, wanted)
+    private, cluster, artifacts = (str(DIRECTORY / part) for part in ("private", "cluster", "artefacts"))
+    assert plan["driver"] == ["/bin/it", f"{private}/keys", cluster, artifacts, "{other}"]
+    assert plan["executors"] == 0
+    assert plan["environment"]["KEYS"] == f"{private}/keys"
+    assert "JAVA_HOME" not in plan["environment"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from penstock.engine import preparation
+from penstock.engine.engines import spark
 from penstock.lake.model import Lake
 from penstock.model import ApplicationSpec, ClusterSize, ProcessSize
 
@@ -13,7 +13,7 @@ LAKE = Lake("far", ("https://a.example", "https://b.example"), "bucket", "enviro
 def settings_of(profile: str, **user: str) -> dict[str, str]:
     size = ClusterSize(ProcessSize(1, 1 << 30), ProcessSize(2, 2 << 30), executors=1)
     spec = ApplicationSpec("app.py", size, "test", profile=profile, settings={FACTORY: user["factory"]} if user else {})
-    return preparation.resolved(spec, LAKE).values()
+    return spark.resolved(spec, LAKE).values()
 
 
 def test_a_lake_brings_the_client_of_all_its_gateways() -> None:

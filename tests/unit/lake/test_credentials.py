@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.engine.preparation import resolved
+from penstock.engine.engines.spark import resolved
 from penstock.errors import InvalidInput, NotFound, StateError
 from penstock.home import Home
 from penstock.lake import credentials as module

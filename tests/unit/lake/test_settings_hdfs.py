@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.engine import preparation
+from penstock.engine.engines import spark
 from penstock.errors import InvalidInput
 from penstock.home import Home
 from penstock.lake import settings as lake_settings
@@ -34,7 +34,7 @@ BUCKET = Lake("sales", ("http://store:9000",), "data", "environment")
 
 def settings_of(lake: Lake, profile: str = "default") -> dict[str, str]:
     size = ClusterSize(ProcessSize(1, 1 << 30), ProcessSize(2, 2 << 30), executors=1)
-    return preparation.resolved(ApplicationSpec("app.py", size, "test", profile=profile), lake).values()
+    return spark.resolved(ApplicationSpec("app.py", size, "test", profile=profile), lake).values()
 
 
 def test_its_root_is_a_name_and_not_the_address_of_a_namenode_that_may_move() -> None:

@@ -9,8 +9,8 @@ from typing import Any
 from penstock.clusters.backend import Launch
 from penstock.clusters.kubernetes import layout, manifest
 from penstock.clusters.kubernetes.target import Target
-from penstock.clusters.spark_settings import SPARK_INTERNAL
 from penstock.lake.model import Lake
+from penstock.model import SPARK_INTERNAL
 from penstock.profiles import layers
 from penstock.profiles.base import SCRATCH_MEMORY
 from penstock.profiles.check import REDACTION

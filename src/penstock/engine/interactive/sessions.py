@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from penstock.clusters.backend import ClusterBackend
-from penstock.clusters.spark_settings import SPARK_INTERNAL
+from penstock.engine.engines.contract import QueryEngine
 from penstock.engine.interactive import connect_server
 from penstock.errors import ClusterError, InvalidInput, NotFound, PenstockError, StateError
 from penstock.home import Home, read_json, write_atomically, write_json
@@ -326,20 +326,19 @@ def _file(home: Home, application_id: str) -> Path:
     return home.application(application_id) / "session-way.json"
 
 
-_RUNNER = "io.penstock.sql.SqlRunner"
 RESULTS = "penstock/results/"
 """The prefix in the lake below which a driver writes the results of statements, until the client takes them."""
 
 
 def application(
-    *, name: str, lake: str, size: ClusterSize, limit: int, settings: Mapping[str, str] | None
+    engine: QueryEngine, *, name: str, lake: str, size: ClusterSize, limit: int, settings: Mapping[str, str] | None
 ) -> ApplicationSpec:
     """The specification of an application that runs statements; `limit` is the largest number of rows per result."""
     return ApplicationSpec(
-        application=SPARK_INTERNAL,
-        main_class=_RUNNER,
+        application=engine.program,
+        main_class=engine.main_class,
         name=name,
-        profile="sql",
+        profile=engine.profile,
         lake=lake,
         size=size,
         settings=settings or {},
@@ -350,10 +349,6 @@ def application(
 def arguments(*, output: str, limit: int, source: str) -> tuple[str, ...]:
     """Arguments of the driver, which writes results to the address `output` and reads the statements from `source`."""
     return ("--output", output, "--limit", str(limit), "--statements-file", source)
-
-
-def is_statements(spec: ApplicationSpec) -> bool:
-    return spec.application == SPARK_INTERNAL and spec.main_class == _RUNNER
 
 
 def limit_of(spec: ApplicationSpec) -> int:

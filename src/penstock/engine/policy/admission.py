@@ -173,6 +173,10 @@ def _largest(size: ClusterSize, capacity: Capacity, cores: int) -> ClusterSize |
         free = (capacity.memory_bytes - promised(on_disk).memory_bytes) >> 20 << 20
         in_part = replace(size, scratch_memory_bytes=min(free, size.scratch_memory_bytes))
         return in_part if _fits_alone(in_part, capacity) else on_disk
+    if not size.executors:
+        heap = max(size.driver_overhead.largest_heap(capacity.memory_bytes), _LEAST_HEAP)
+        alone = ProcessSize(min(size.driver.cores, cores), min(size.driver.memory_bytes, heap))
+        return _within(capacity.bounds, replace(on_disk, driver=alone))
     driver_cores = min(size.driver.cores, max(1, cores - 1))
     executor_cores = min(size.executor.cores, max(1, cores - driver_cores))
     driver_heap = max(size.driver_overhead.largest_heap(capacity.memory_bytes // 4), _LEAST_HEAP)
@@ -218,8 +222,10 @@ def _options(size: ClusterSize, smaller: ClusterSize) -> str:
     driver, executor = smaller.driver, smaller.executor
     if replace(smaller, scratch_memory_bytes=size.scratch_memory_bytes) == size:
         return " ".join(scratch)
-    cluster = (
-        f"--driver-cores {driver.cores} --driver-memory {driver.memory_bytes >> 20}m --executors {smaller.executors} "
-        f"--executor-cores {executor.cores} --executor-memory {executor.memory_bytes >> 20}m"
-    )
-    return " ".join([cluster, *scratch])
+    cluster = [f"--driver-cores {driver.cores} --driver-memory {driver.memory_bytes >> 20}m"]
+    if size.executors:
+        cluster.append(
+            f"--executors {smaller.executors} --executor-cores {executor.cores} "
+            f"--executor-memory {executor.memory_bytes >> 20}m"
+        )
+    return " ".join([*cluster, *scratch])

@@ -100,7 +100,8 @@ _SIGNS = (
 
 _KILLED = 128 + 9
 _FRAME = re.compile(r"^\s+(at |\.\.\. \d+ more|File \")|^Traceback \(most recent")
-_NOISE = re.compile(r"^(WARNING|WARN|INFO|\d\d/\d\d/\d\d )")
+_NOISE = re.compile(r"^(WARNING|WARN|INFO|\d\d/\d\d/\d\d |Why: |Fix: |LINE \d+: |\^$)")
+"""Lines that do not name a problem: logs, and what Penstock and DuckDB write below one."""
 
 
 def failure_reason(exit_code: int | None, errors: str) -> Reason:

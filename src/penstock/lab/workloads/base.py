@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from penstock import units
-from penstock.clusters.spark_settings import SPARK_INTERNAL, with_user_options
-from penstock.engine import preparation as engine_settings
+from penstock.clusters.spark_settings import with_user_options
+from penstock.engine.engines import spark as engine_settings
 from penstock.engine.policy import admission
 from penstock.errors import ClusterError, NotFound
 from penstock.formats import as_properties
@@ -29,7 +29,7 @@ from penstock.lab.session import Session
 from penstock.lake import settings as lake_settings
 from penstock.lake.model import Lake
 from penstock.lake.registry import Lakes
-from penstock.model import ApplicationSpec, Capacity, ClusterSize
+from penstock.model import SPARK_INTERNAL, ApplicationSpec, Capacity, ClusterSize
 from penstock.profiles.s3a import S3A
 from penstock.runtime import jvm
 

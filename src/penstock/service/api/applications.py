@@ -15,21 +15,21 @@ from typing import Annotated
 from anyio import to_thread
 from fastapi import APIRouter, Header, Query, Response
 
-from penstock.clusters.spark_settings import SPARK_INTERNAL
 from penstock.engine import uploads
 from penstock.engine.engine import OnWarning
+from penstock.engine.engines.registry import engine_of, is_statements
 from penstock.engine.interactive import connect_server, sessions
 from penstock.engine.repository import listing
 from penstock.engine.tokens import Caller, Scope
 from penstock.errors import InvalidInput, NotFound
 from penstock.lake.registry import Lakes
-from penstock.model import Application, ApplicationSpec, State
+from penstock.model import OWN_PROGRAMS, Application, ApplicationSpec, State
 from penstock.service import guards, responses
 from penstock.service.auth import Reader, Submitter
 from penstock.service.context import CurrentService, Service
 from penstock.service.requests import ApplicationBody, Name
 
-_OUR_OWN = frozenset({SPARK_INTERNAL, connect_server.__file__})
+_OUR_OWN = frozenset({*OWN_PROGRAMS, connect_server.__file__})
 """Penstock's own programs, which exist on every machine of the service."""
 
 _LAKE = "s3a://"
@@ -154,7 +154,8 @@ def create(
     body: ApplicationBody, service: CurrentService, caller: Submitter, idempotency_key: IdempotencyKey = None
 ) -> Response:
     """The application starts by itself when there is room; `warnings` are of settings that are probably mistakes."""
-    spec = body.spec(service.engine.usual_size(), idempotency_key=validate_key(idempotency_key))
+    usual = engine_of(body.application).usual_size(service.engine.usual_size())
+    spec = body.spec(usual, idempotency_key=validate_key(idempotency_key))
     warnings: list[str] = []
     accepted = submit(service, caller, spec, warnings.append)
     shown = responses.submitted(service, accepted, warnings)
@@ -309,7 +310,7 @@ def _read(service: Service, application: Application, option: str, *, below: str
     address = sessions.argument(application.spec, option)
     lake = service.engine.lake(Lakes(service.home).artifact_lake(application.spec.lake))
     key = (address or "").removeprefix(f"{lake.root}/")
-    if not sessions.is_statements(application.spec) or not key.startswith(below) or ".." in key.split("/"):
+    if not is_statements(application.spec) or not key.startswith(below) or ".." in key.split("/"):
         raise NotFound(
             f"{application.id} has no SQL statements here",
             why="it is not a run of SQL statements, or they are on the machine where it was submitted",

@@ -98,6 +98,8 @@ export function elapsed(application) {
   return (end - Date.parse(application.submitted_at)) / 1000;
 }
 
-export function clusterSize({ executors, executor }) {
-  return `${executors} × ${plural(executor.cores, "core")}, ${heap(executor.memory_bytes)}`;
+/** An engine of one process has no executors. */
+export function clusterSize({ driver, executors, executor }) {
+  const [times, process] = executors ? [`${executors} × `, executor] : ["", driver];
+  return `${times}${plural(process.cores, "core")}, ${heap(process.memory_bytes)}`;
 }

@@ -21,7 +21,7 @@ sizes = st.builds(
     ClusterSize,
     st.builds(ProcessSize, st.integers(1, 16), st.integers(512, 64 << 10).map(lambda mib: mib << 20)),
     st.builds(ProcessSize, st.integers(1, 64), st.integers(512, 64 << 10).map(lambda mib: mib << 20)),
-    st.integers(1, 40),
+    st.integers(0, 40),
     st.one_of(st.just(0), st.integers(1, 64 << 10).map(lambda mib: mib << 20)),
     overheads,
     overheads,
@@ -78,9 +78,10 @@ def test_what_a_refusal_offers_would_start(capacity: Capacity, wanted: ClusterSi
         smaller = replace(
             smaller,
             driver=ProcessSize(int(offered["driver-cores"]), int(offered["driver-memory"]) << 20),
-            executor=ProcessSize(int(offered["executor-cores"]), int(offered["executor-memory"]) << 20),
-            executors=int(offered["executors"]),
         )
+        if wanted.executors:
+            executor = ProcessSize(int(offered["executor-cores"]), int(offered["executor-memory"]) << 20)
+            smaller = replace(smaller, executor=executor, executors=int(offered["executors"]))
     assert admission.room(smaller, [], capacity) is None
 
 

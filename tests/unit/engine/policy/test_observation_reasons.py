@@ -40,5 +40,19 @@ def test_an_unknown_cause_repeats_the_last_words_without_the_trace() -> None:
     assert failure_reason(1, errors).message == "the driver ended with exit code 1: ValueError: no such colour"
 
 
+@pytest.mark.parametrize(
+    ("errors", "problem"),
+    [
+        ("a.b cannot be read by DuckDB\nWhy: it is a view\nFix: use --engine spark\n", "a.b cannot be read by DuckDB"),
+        (
+            'Parser Error: syntax error at or near "x"\n\nLINE 1: SELEKT x\n               ^\n',
+            'Parser Error: syntax error at or near "x"',
+        ),
+    ],
+)
+def test_a_failed_statement_in_duckdb_is_named_by_its_problem(errors: str, problem: str) -> None:
+    assert failure_reason(1, errors).message == f"the driver ended with exit code 1: {problem}"
+
+
 def test_a_driver_killed_without_a_word_points_at_memory() -> None:
     assert failure_reason(137, "").code == "killed"

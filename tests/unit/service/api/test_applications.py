@@ -40,6 +40,13 @@ def test_sizes_are_taken_as_the_command_line_takes_them_and_as_they_are_shown(st
     assert submit(stage, size=first)["spec"]["size"] == first
 
 
+def test_an_engine_of_one_process_has_the_size_of_an_executor_by_default(stage: Stage) -> None:
+    usual = submit(stage)["spec"]["size"]
+    shown = submit(stage, application="duckdb-internal", arguments=["--limit", "9"])
+    assert shown["spec"]["size"]["executors"] == 0
+    assert shown["spec"]["size"]["driver"] == usual["executor"]
+
+
 def test_a_time_limit_may_have_a_unit(stage: Stage) -> None:
     assert submit(stage, time_limit_seconds="15m")["spec"]["time_limit_seconds"] == 900
 

@@ -163,11 +163,17 @@ function overview(item, events, throughput, progress) {
         format.duration(format.elapsed(item)),
         runSeconds === null ? null : `${format.duration(runSeconds)} of it running`,
       ],
-      [
-        "Cluster",
-        `${spec.size.executors} × ${format.plural(spec.size.executor.cores, "core")}`,
-        `${format.heap(spec.size.executor.memory_bytes)} each; driver: ${format.plural(spec.size.driver.cores, "core")}, ${format.heap(spec.size.driver.memory_bytes)}`,
-      ],
+      spec.size.executors
+        ? [
+            "Cluster",
+            `${spec.size.executors} × ${format.plural(spec.size.executor.cores, "core")}`,
+            `${format.heap(spec.size.executor.memory_bytes)} each; driver: ${format.plural(spec.size.driver.cores, "core")}, ${format.heap(spec.size.driver.memory_bytes)}`,
+          ]
+        : [
+            "Process",
+            format.plural(spec.size.driver.cores, "core"),
+            `${format.heap(spec.size.driver.memory_bytes)}, without a cluster`,
+          ],
       running
         ? [
             "Tasks done",

@@ -1,0 +1,30 @@
+"""The engines by name, and the engine of an application."""
+
+from __future__ import annotations
+
+from penstock.engine.engines.contract import QueryEngine
+from penstock.engine.engines.duckdb import DuckDb
+from penstock.engine.engines.spark import Spark
+from penstock.errors import InvalidInput
+from penstock.model import ApplicationSpec
+
+SPARK: QueryEngine = Spark()
+ENGINES = {engine.name: engine for engine in (SPARK, DuckDb())}
+
+
+def engine_named(name: str) -> QueryEngine:
+    """Raises `InvalidInput`."""
+    if name not in ENGINES:
+        raise InvalidInput(f"There is no engine “{name}”", fix=f"--engine {' or '.join(ENGINES)}")
+    return ENGINES[name]
+
+
+def engine_of(program: str) -> QueryEngine:
+    """The engine of a specification with this `application`."""
+    return next((engine for engine in ENGINES.values() if engine.program == program), SPARK)
+
+
+def is_statements(spec: ApplicationSpec) -> bool:
+    """Return whether the application runs SQL statements, whose results its client takes from the lake."""
+    engine = engine_of(spec.application)
+    return (spec.application, spec.main_class) == (engine.program, engine.main_class)

@@ -1,0 +1,135 @@
+"""The engines of `penstock sql` behind one contract: the same answers about one catalog, and what only one can do."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from penstock.engine.engine import Engine
+from penstock.home import Home
+from penstock.lake.registry import EMBEDDED, Lakes
+from penstock.model import State
+from tests.support.command import Answers, Command, nothing_is_left
+
+MAKE = """
+CREATE DATABASE engines;
+CREATE TABLE engines.kinds USING parquet AS SELECT id AS number,
+  id % 2 = 0 AS yes, CAST(id AS TINYINT) AS tiny, CAST(id AS SMALLINT) AS small, CAST(id AS INT) AS plain,
+  CAST(id / 3 AS FLOAT) AS single, id / 3 AS double, CAST(id / 3 AS DECIMAL(9, 4)) AS exact, concat('ä', id) AS text,
+  encode(concat('b', id), 'UTF-8') AS bytes, date_add(DATE'2026-01-31', CAST(id AS INT)) AS day,
+  TIMESTAMP'2026-03-29 00:59:59.5' + make_dt_interval(0, CAST(id AS INT)) AS moment,
+  TIMESTAMP_NTZ'2026-03-29 02:30:00' + make_dt_interval(0, CAST(id AS INT)) AS local,
+  array(id, NULL) AS list, named_struct('a', id, 'b', array(concat('s', id))) AS struct, map('k', id) AS map,
+  IF(id = 1, NULL, id) AS some
+  FROM range(4);
+CREATE TABLE engines.padded (id INT, letter CHAR(4)) USING parquet;
+INSERT INTO engines.padded VALUES (1, 'a'), (2, 'abcd');
+CREATE TABLE engines.parts (id INT, year INT, place STRING) USING parquet PARTITIONED BY (year, place);
+INSERT INTO engines.parts
+  VALUES (1, 2025, 'a b'), (2, 2026, 'x/y=z%+ä'), (3, NULL, NULL), (4, 2026, 'null'), (5, 2026, '');
+INSERT OVERWRITE engines.parts PARTITION (year = 2025, place = 'a b') SELECT 10;
+CREATE TABLE engines.grown (Id INT) USING parquet;
+INSERT INTO engines.grown VALUES (1);
+ALTER TABLE engines.grown ADD COLUMNS (more STRING);
+INSERT INTO engines.grown VALUES (2, 'm');
+CREATE TABLE engines.empty (id INT, moment TIMESTAMP) USING parquet;
+CREATE TABLE engines.hive (id INT, day STRING) STORED AS PARQUET;
+INSERT INTO engines.hive VALUES (1, '2026-01-01');
+CREATE TABLE engines.micros USING parquet AS SELECT number AS id, moment FROM engines.kinds;
+CREATE TABLE engines.ice (id BIGINT, name STRING, moment TIMESTAMP) USING iceberg PARTITIONED BY (days(moment))
+  TBLPROPERTIES ('write.delete.mode' = 'merge-on-read');
+INSERT INTO engines.ice SELECT number, text, moment FROM engines.kinds;
+DELETE FROM engines.ice WHERE id = 2;
+ALTER TABLE engines.ice RENAME COLUMN name TO title;
+CREATE TABLE engines.lines USING csv AS SELECT 1 AS id;
+CREATE VIEW engines.seen AS SELECT 1 AS id
+"""
+TWO_FORMS = """
+SET spark.sql.parquet.outputTimestampType = TIMESTAMP_MICROS;
+INSERT INTO engines.micros SELECT 10 + id, moment FROM engines.micros
+"""
+ASK = """
+SELECT * FROM engines.kinds ORDER BY number;
+SELECT id FROM engines.padded WHERE letter = 'a';
+SELECT * FROM engines.parts ORDER BY id;
+SELECT id FROM engines.parts WHERE year = 2026 AND place = 'null';
+SELECT id, year FROM engines.parts ORDER BY year, id LIMIT 2;
+SELECT id FROM engines.parts ORDER BY place DESC, id LIMIT 4;
+SELECT count(*) AS n FROM engines.parts WHERE year IS NULL;
+SELECT * FROM engines.grown ORDER BY id;
+SELECT id, moment FROM engines.empty;
+SELECT * FROM engines.hive;
+SELECT * FROM engines.micros ORDER BY id;
+SELECT * FROM engines.ice ORDER BY id;
+SELECT k.number, i.title FROM engines.kinds k JOIN spark_catalog.engines.ice i ON k.number = i.id ORDER BY 1;
+USE engines;
+SELECT CAST(sum(number) AS BIGINT) AS total FROM kinds WHERE moment >= TIMESTAMP'2026-03-29 00:59:59'
+"""
+
+
+@pytest.fixture(scope="module")
+def spark_answers(shared_home: Home) -> Iterator[Answers]:
+    # The tables' times cross the hour that this zone skips.
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TZ", "Europe/Berlin")
+        yield Command(shared_home).sql(f"{MAKE};{TWO_FORMS};{ASK}")
+
+
+def duckdb(penstock: Command, statements: str, *options: str, code: int = 0) -> tuple[list[dict[str, Any]], str]:
+    """The results of statements in DuckDB, and what the command wrote to standard error."""
+    size = ("--driver-cores", "1", "--driver-memory", "512m")
+    ended, out, err = penstock.run("sql", "--engine", "duckdb", *size, *options, "--format", "json", statements)
+    assert ended == code, err
+    return json.loads(out or "[]"), err
+
+
+def test_both_engines_give_the_same_answers_about_every_kind_of_table(
+    penstock: Command, spark_answers: Answers, engine: Engine
+) -> None:
+    expected = spark_answers.results[-len(ASK.split(";")) :]
+    found, _ = duckdb(penstock, ASK)
+    for one, other in zip(expected, found, strict=True):
+        assert {**other, "elapsed_ms": 0} == {**one, "elapsed_ms": 0}
+    application = engine.get("last")
+    assert application.state is State.FINISHED
+    assert application.summary is not None
+    assert list(application.summary["processes"]) == ["driver"]
+    assert application.cost is not None
+    assert b"statement 15 of 15" in engine.artifacts.load(application.id, "driver.log")
+    nothing_is_left(engine.home, application)
+
+
+def test_what_duckdb_would_do_otherwise_than_spark_is_refused(penstock: Command, spark_answers: Answers) -> None:
+    for statement, problem in (
+        ("SELECT * FROM engines.lines", "engines.lines cannot be read by DuckDB\nWhy: its format is csv"),
+        ("SELECT * FROM engines.seen", "engines.seen cannot be read by DuckDB\nWhy: it is a view"),
+        ("INSERT INTO engines.kinds FROM engines.kinds", "DuckDB only reads the catalog"),
+    ):
+        _, error = duckdb(penstock, statement, code=1)
+        assert problem in error
+        assert "Fix: use --engine spark" in error
+
+
+def test_statements_in_duckdb_reach_the_lake_and_nothing_else(
+    penstock: Command, shared_home: Home, spark_answers: Answers, tmp_path: Path
+) -> None:
+    (tmp_path / "secret.csv").write_text("a\n1\n")
+    for place in (
+        f"{tmp_path}/secret.csv",
+        f"{shared_home.root}/applications/*/private/duckdb.json",
+        "http://127.0.0.1:1/a.csv",
+        "s3://another-bucket/a.csv",
+    ):
+        _, error = duckdb(penstock, f"SET VARIABLE place = '{place}'; FROM read_csv(getvariable('place'))", code=1)
+        assert "Permission Error" in error
+    _, error = duckdb(penstock, f"COPY engines.kinds TO '{tmp_path}/made.csv'", code=1)
+    assert "Permission Error" in error
+    _, error = duckdb(penstock, "SET enable_external_access = true", code=1)
+    assert "Cannot enable external access" in error
+    own = f"{Lakes(shared_home).get(EMBEDDED).root}/exports/kinds.parquet"
+    *_, last = duckdb(penstock, f"COPY engines.kinds TO '{own}'; FROM '{own}' LIMIT 9")[0]
+    assert len(last["rows"]) == 4

@@ -1,0 +1,140 @@
+"""The statements of a script in DuckDB: what each may do, and what its result says."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pytest
+
+from penstock.engine.engines.duckdb_catalog import words_of
+from penstock.engine.engines.duckdb_driver import Progress, StatementRunner
+from penstock.errors import InvalidInput, PenstockError
+from penstock.home import read_json
+
+
+class Views:
+    """A catalog with one table, `orders`, and one that cannot be read, `lines`."""
+
+    def define(self, database: duckdb.DuckDBPyConnection, words: Sequence[str]) -> dict[str, PenstockError | None]:
+        database.execute("DROP VIEW IF EXISTS orders")
+        known = {"orders": None, "lines": InvalidInput("sales.lines cannot be read by DuckDB")}
+        named = {word: known[word] for word in words if word in known}
+        if "orders" in named:
+            database.execute("CREATE VIEW orders AS SELECT range AS id, range % 2 AS kind FROM range(4)")
+        return named
+
+    def listed(self, _: duckdb.DuckDBPyConnection) -> dict[str, Any]:
+        return {"rows": [["lines"], ["orders"]], "truncated": False}
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Iterator[StatementRunner]:
+    with duckdb.connect() as database:
+        yield StatementRunner(database, Views(), limit=3, progress=Progress(tmp_path))  # type: ignore[arg-type]
+
+
+def test_statements_run_in_turn_and_each_has_its_rows(run: StatementRunner, tmp_path: Path) -> None:
+    script = "SELECT count(*) AS n FROM orders; -- a comment; with more\nSET threads = 1; SELECT 'a;b' AS ü;"
+    first, second, third = run.results(script)
+    assert (first["columns"], first["rows"]) == ([{"name": "n", "type": "bigint"}], [[4]])
+    assert (second["columns"], second["rows"]) == ([], [])
+    assert (third["columns"], third["rows"]) == ([{"name": "ü", "type": "string"}], [["a;b"]])
+    assert read_json(tmp_path / "progress.json")["tasks_done"] == 3
+
+
+def test_the_first_failure_ends_the_run(run: StatementRunner) -> None:
+    good, bad = run.results("SELECT 1; SELECT nosuch FROM orders; SELECT 2")
+    assert good["rows"] == [[1]]
+    assert 'Referenced column "nosuch" not found' in bad["error"]
+
+
+def test_a_script_that_is_no_sql_runs_nothing(run: StatementRunner) -> None:
+    (only,) = run.results("CREATE TEMP TABLE made AS SELECT 1; SELEKT 2")
+    assert "syntax error" in only["error"]
+
+
+def test_a_result_tells_that_it_was_cut(run: StatementRunner) -> None:
+    cut, whole = run.results("FROM orders; FROM orders LIMIT 3")
+    assert (len(cut["rows"]), cut["truncated"]) == (3, True)
+    assert (len(whole["rows"]), whole["truncated"]) == (3, False)
+
+
+def test_columns_of_a_pivot_are_found_in_the_catalog_s_table(run: StatementRunner) -> None:
+    for script in ("PIVOT orders ON kind USING count(*)", "SELECT 1; PIVOT orders ON kind USING count(*); SELECT 2"):
+        results = list(run.results(script))
+        assert all("error" not in result for result in results)
+    assert [column["name"] for column in results[1]["columns"]] == ["id", "0", "1"]
+
+
+def test_what_only_the_next_statements_read_may_be_made(run: StatementRunner) -> None:
+    *_, last = run.results(
+        "CREATE OR REPLACE TEMP TABLE few AS FROM orders LIMIT 2; INSERT INTO few VALUES (9, 9); FROM few"
+    )
+    assert last["rows"] == [[0, 0], [1, 1], [9, 9]]
+
+
+def test_what_a_statement_has_named_may_be_run_again_by_a_later_one(run: StatementRunner) -> None:
+    for made, asked in (
+        ("CREATE TEMP VIEW odd AS FROM orders WHERE kind = 1", "FROM odd"),
+        ("CREATE TEMP MACRO odd() AS TABLE FROM orders WHERE kind = 1", "FROM odd()"),
+        ("PREPARE odd AS FROM orders WHERE kind = 1", "EXECUTE odd"),
+    ):
+        *_, last = run.results(f"{made}; SELECT 1; {asked}")
+        assert last["rows"] == [[1, 1], [3, 1]]
+    (dropped,) = run.results("DROP VIEW odd")
+    assert "error" not in dropped
+
+
+def test_a_missing_table_is_not_taken_for_one_that_cannot_be_changed(run: StatementRunner) -> None:
+    (_, result) = run.results("CREATE TEMP TABLE few (id BIGINT); INSERT INTO few FROM nosuch")
+    assert result["error"].startswith("Catalog Error: Table with name nosuch does not exist!")
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "CREATE TABLE made AS SELECT 1",
+        "CREATE SCHEMA made",
+        "INSERT INTO orders VALUES (1, 1)",
+        "UPDATE orders SET kind = 1",
+        "DELETE FROM orders",
+        "DROP VIEW orders",
+        "ALTER TABLE orders ADD COLUMN more INT",
+        "MERGE INTO orders USING orders AS new USING (id) WHEN MATCHED THEN DELETE",
+        "ATTACH 'other.db'",
+        "LOAD spatial",
+    ],
+)
+def test_the_catalog_is_only_read(run: StatementRunner, statement: str) -> None:
+    (result,) = run.results(statement)
+    assert result["error"].startswith("DuckDB only reads the catalog")
+
+
+def test_a_table_that_cannot_be_read_is_explained_where_the_statement_reads_it(run: StatementRunner) -> None:
+    (result,) = run.results("SELECT * FROM lines")
+    assert result["error"] == "sales.lines cannot be read by DuckDB"
+    (other,) = run.results("SELECT id AS lines FROM orders LIMIT 1")
+    assert other["rows"] == [[0]]
+
+
+def test_an_unknown_table_is_not_compared_with_those_that_duckdb_happens_to_know(run: StatementRunner) -> None:
+    (result,) = run.results("SELECT * FROM order_lines")
+    assert result["error"].splitlines() == [
+        "Catalog Error: Table with name order_lines does not exist!",
+        "Fix: penstock tables lists the catalog",
+    ]
+
+
+def test_tables_are_listed_from_the_catalog(run: StatementRunner) -> None:
+    (result,) = run.results("show tables;")
+    assert result["rows"] == [["lines"], ["orders"]]
+
+
+def test_the_words_of_a_statement_are_names_and_dots_in_any_alphabet() -> None:
+    statement = "SELECT é.b, \"ü x\".y -- orders\n FROM é /* c.d */ JOIN date d ON d.x = 'orders' AND 1.5 > 2"
+    assert words_of(statement) == (
+        ["SELECT", "é", ".", "b", '"ü x"', ".", "y", "FROM", "é", "JOIN", "date", "d", "ON", "d", ".", "x", "AND"]
+    )

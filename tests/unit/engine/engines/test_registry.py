@@ -1,0 +1,110 @@
+"""Each engine by its name and its program, and what one that is a single process refuses."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from penstock.catalog.connection import DatabaseUrl
+from penstock.catalog.metastore import Metastore
+from penstock.engine.engines.contract import Access
+from penstock.engine.engines.duckdb import ACCESS_FILE
+from penstock.engine.engines.registry import ENGINES, engine_named, engine_of, is_statements
+from penstock.engine.interactive import sessions
+from penstock.engine.submission import resolve
+from penstock.errors import InvalidInput
+from penstock.home import Home
+from penstock.lake.model import Credentials, HdfsClient, Lake
+from penstock.model import DUCKDB_INTERNAL, SPARK_INTERNAL, ApplicationSpec, ClusterSize, ProcessSize
+from tests.support.fake_engine import FakeBackend
+from tests.unit.engine.engine_making import size, spec
+
+ALONE = ClusterSize(ProcessSize(2, 1 << 30), ProcessSize(2, 1 << 30), executors=0)
+LAKE = Lake("near", ("https://a.example",), "bucket", "environment")
+
+
+@pytest.fixture
+def backend(tmp_path: Path) -> FakeBackend:
+    return FakeBackend(Home(tmp_path))
+
+
+def duckdb_spec(**more: Any) -> ApplicationSpec:
+    return replace(spec(application=DUCKDB_INTERNAL, size=ALONE), **more)
+
+
+@pytest.mark.parametrize("name", ENGINES)
+def test_statements_of_every_engine_are_known_as_such(name: str) -> None:
+    engine = engine_named(name)
+    asked = sessions.application(engine, name="sql", lake="near", size=size(), limit=7, settings=None)
+    assert engine_of(asked.application) is engine
+    assert is_statements(asked)
+    assert sessions.limit_of(asked) == 7
+
+
+@pytest.mark.parametrize(("program", "main_class"), [("/a.py", None), ("/a.jar", "a.B"), (SPARK_INTERNAL, "a.B")])
+def test_other_applications_are_spark_s(program: str, main_class: str | None) -> None:
+    assert engine_of(program).name == "spark"
+    assert not is_statements(spec(application=program, main_class=main_class))
+
+
+def test_an_unknown_engine_is_refused_with_the_known_ones() -> None:
+    with pytest.raises(InvalidInput) as refused:
+        engine_named("presto")
+    assert refused.value.fix == "--engine spark or duckdb"
+
+
+def test_duckdb_is_as_large_as_an_executor_and_promised_alone(backend: FakeBackend) -> None:
+    usual = ClusterSize(ProcessSize(1, 1 << 30), ProcessSize(2, 2 << 30), executors=1)
+    asked = duckdb_spec(size=engine_named("duckdb").usual_size(usual))
+    resolved = resolve(asked, backend)
+    assert resolved.spec.size.driver == usual.executor
+    assert resolved.spec.size.executor_cores == 0
+    assert resolved.spec.size.scratch_memory_bytes == 0
+    assert resolved.settings == {}
+
+
+@pytest.mark.parametrize(
+    ("more", "problem"),
+    [
+        ({"size": size(2)}, "DuckDB has no executors"),
+        ({"settings": {"spark.ui.enabled": "true"}}, "DuckDB has no use for spark.ui.enabled"),
+        ({"main_class": "a.B"}, "DuckDB has no use for a.B"),
+        ({"jars": ("s3a://lake/a.jar",)}, "DuckDB has no use for s3a://lake/a.jar"),
+    ],
+)
+def test_what_only_spark_has_is_refused(backend: FakeBackend, more: dict[str, Any], problem: str) -> None:
+    with pytest.raises(InvalidInput) as refused:
+        resolve(duckdb_spec(**more), backend)
+    assert refused.value.problem == problem
+
+
+def test_duckdb_is_refused_where_clusters_are_on_other_machines(backend: FakeBackend) -> None:
+    backend.shares_files = False
+    with pytest.raises(InvalidInput, match="DuckDB cannot run here"):
+        resolve(duckdb_spec(), backend)
+
+
+def access(monkeypatch: pytest.MonkeyPatch, lake: Lake) -> Access:
+    url = DatabaseUrl("db.example", 5432, "tables", "p@ss", "metastore", (("sslmode", "require"),))
+    monkeypatch.setattr(Metastore, "url", lambda _: url)
+    return Access(lake, Credentials("key", "hidden"), Metastore.__new__(Metastore))
+
+
+def test_duckdb_s_secrets_are_in_private_files_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    launch = engine_named("duckdb").launch("app-1", duckdb_spec(), access(monkeypatch, LAKE))
+    given = json.loads(launch.private_files[ACCESS_FILE])
+    assert given["metastore"] == "postgresql+psycopg://tables:p%40ss@db.example:5432/metastore?sslmode=require"
+    assert (given["cores"], given["memory_bytes"]) == (2, 1 << 30)
+    shown = f"{launch.program} {launch.settings} {launch.environment}"
+    assert "hidden" not in shown
+    assert "p%40ss" not in shown
+
+
+def test_duckdb_reads_no_hdfs(monkeypatch: pytest.MonkeyPatch) -> None:
+    lake = replace(LAKE, hdfs=HdfsClient("host:8020", 1, short_circuit=False))
+    with pytest.raises(InvalidInput, match="DuckDB is for lakes on S3"):
+        engine_named("duckdb").launch("app-1", duckdb_spec(), access(monkeypatch, lake))
