@@ -10,7 +10,7 @@ import duckdb
 import pytest
 
 from penstock.engine.engines.duckdb_catalog import words_of
-from penstock.engine.engines.duckdb_driver import Progress, StatementRunner
+from penstock.engine.engines.duckdb_driver import Progress, StatementRunner, connection
 from penstock.errors import InvalidInput, PenstockError
 from penstock.home import read_json
 
@@ -138,3 +138,40 @@ def test_the_words_of_a_statement_are_names_and_dots_in_any_alphabet() -> None:
     assert words_of(statement) == (
         ["SELECT", "é", ".", "b", '"ü x"', ".", "y", "FROM", "é", "JOIN", "date", "d", "ON", "d", ".", "x", "AND"]
     )
+
+
+class Lake:
+    roots = ("s3a://lake/", "s3://lake/")
+
+    def secret(self) -> str:
+        return "CREATE SECRET lake (TYPE s3, KEY_ID 'key', SECRET 'hidden', SCOPE ['s3a://lake/'])"
+
+
+def test_statements_reach_the_lake_and_nothing_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    own = tmp_path / "scratch"
+    own.mkdir()
+    monkeypatch.chdir(own)
+    outside = tmp_path / "private.csv"
+    outside.write_text("a\n1\n")
+    with connection(Lake(), cores=1, memory_bytes=256 << 20) as database:  # type: ignore[arg-type]
+        for place in (
+            outside,
+            f"{own}/../private.csv",
+            "http://127.0.0.1:1/a.csv",
+            "s3://other/a.csv",
+            "s3://lake-2/a.csv",
+        ):
+            for statement in (f"FROM read_csv('{place}')", f"COPY (SELECT 1) TO '{place}'"):
+                with pytest.raises(duckdb.PermissionException):
+                    database.execute(statement)
+        for statement in (
+            f"ATTACH '{tmp_path}/other.db'",
+            f"LOAD '{tmp_path}/other.duckdb_extension'",
+            "SET allowed_directories = ['/']",
+            "SET enable_external_access = true",
+        ):
+            with pytest.raises(duckdb.Error):
+                database.execute(statement)
+        database.execute("COPY (SELECT 1) TO 'own.csv'")
+        ((shown,),) = database.execute("SELECT secret_string FROM duckdb_secrets()").fetchall()
+        assert "hidden" not in shown
