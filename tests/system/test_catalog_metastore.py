@@ -19,6 +19,7 @@ from penstock.catalog.database import METASTORE, RECORDS, Database
 from penstock.catalog.metastore import Metastore
 from penstock.catalog.server import PostgresServer, ServerAccount
 from penstock.catalog.tables import Column, Table
+from penstock.engine.engines.duckdb_catalog import Catalog
 from penstock.errors import CatalogError, MissingRequirement, NotFound
 from penstock.formats import as_properties
 from penstock.home import Home, write_atomically
@@ -140,6 +141,19 @@ def test_tables_are_listed_with_format_partitions_statistics_and_columns(warehou
         Column("Day", "date", partition=True, analyzed=True),
     )
     assert (found[1].kind, found[1].format, found[1].location) == ("view", "", "")
+
+
+def test_a_program_of_its_own_reads_names_and_partitions_with_their_values(warehouse: Warehouse) -> None:
+    catalog = Catalog(warehouse.metastore.url().sqlalchemy().render_as_string(hide_password=False))
+    assert catalog.names() == {"default": set(), "shared": {"one", "one_ready", "two", "two_ready"}}
+    one = catalog.table("shared", "one")
+    (partition, *_) = found = catalog.partitions(one)
+    assert len(found) == one.partitions
+    (column,) = [column.name for column in one.columns if column.partition]
+    assert partition.location == f"{one.location}/{column}={partition.values[0]}"
+    for missing in (lambda: catalog.table("shared", "none"), lambda: catalog.metadata_location(one)):
+        with pytest.raises(NotFound):
+            missing()
 
 
 def test_a_pattern_chooses_and_a_name_is_found_in_any_case(warehouse: Warehouse) -> None:
