@@ -166,6 +166,11 @@ _CERTIFICATE = re.compile("-----BEGIN CERTIFICATE-----.*?-----END CERTIFICATE---
 _MOST_CERTIFICATE_BYTES = 4 << 20
 
 
+def sql_text(text: str) -> str:
+    """Return the text as a literal of standard SQL."""
+    return "'" + text.replace("'", "''") + "'"
+
+
 def certificates(path: str) -> list[str]:
     """The certificates in the file, in PEM, without its other content, such as a private key.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any
@@ -83,7 +83,17 @@ class Partition:
 def read_tables(connection: Connection, chosen: Callable[[str, str], bool]) -> list[Table]:
     """Return the tables whose database and name are chosen, ordered by both, with four queries for any number."""
     rows = [row for row in connection.execute(_TABLES).mappings() if chosen(row["database"], row["name"])]
-    return _tables(connection, rows)
+    chosen_ids = {"tables": [row["id"] for row in rows]}
+    if not rows:
+        return []
+    parameters: defaultdict[int, dict[str, str]] = defaultdict(dict)
+    for row in connection.execute(_PARAMETERS, chosen_ids).mappings():
+        parameters[row["table"]][row["name"]] = row["value"] or ""
+    columns: defaultdict[int, list[Column]] = defaultdict(list)
+    for row in connection.execute(_COLUMNS, chosen_ids).mappings():
+        columns[row["table"]].append(Column(row["name"], row["type"], row["partition"], comment=row["comment"] or ""))
+    partitions = {row["table"]: row["count"] for row in connection.execute(_PARTITIONS, chosen_ids).mappings()}
+    return [_table(row, parameters[row["id"]], columns[row["id"]], partitions.get(row["id"], 0)) for row in rows]
 
 
 def read_names(connection: Connection) -> dict[str, set[str]]:
@@ -92,20 +102,6 @@ def read_names(connection: Connection) -> dict[str, set[str]]:
     for row in connection.execute(_TABLES).mappings():
         found[row["database"]].add(row["name"])
     return found
-
-
-def _tables(connection: Connection, rows: Sequence[RowMapping]) -> list[Table]:
-    chosen = {"tables": [row["id"] for row in rows]}
-    if not rows:
-        return []
-    parameters: defaultdict[int, dict[str, str]] = defaultdict(dict)
-    for row in connection.execute(_PARAMETERS, chosen).mappings():
-        parameters[row["table"]][row["name"]] = row["value"] or ""
-    columns: defaultdict[int, list[Column]] = defaultdict(list)
-    for row in connection.execute(_COLUMNS, chosen).mappings():
-        columns[row["table"]].append(Column(row["name"], row["type"], row["partition"], comment=row["comment"] or ""))
-    partitions = {row["table"]: row["count"] for row in connection.execute(_PARTITIONS, chosen).mappings()}
-    return [_table(row, parameters[row["id"]], columns[row["id"]], partitions.get(row["id"], 0)) for row in rows]
 
 
 def read_partition_locations(connection: Connection, table: Table) -> list[str]:

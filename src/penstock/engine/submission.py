@@ -21,7 +21,7 @@ from penstock.engine.engines.registry import engine_of
 from penstock.engine.policy import admission, lifecycle
 from penstock.engine.webhooks import validate_url
 from penstock.errors import ClusterError, InvalidInput, NotFound, PenstockError
-from penstock.model import DUCKDB_INTERNAL, OWN_PROGRAMS, ApplicationSpec, Capacity, ClusterSize
+from penstock.model import OWN_PROGRAMS, ApplicationSpec, Capacity, ClusterSize
 from penstock.profiles import layers
 from penstock.profiles.base import scratch_memory_bytes
 from penstock.profiles.check import check, raise_errors
@@ -73,7 +73,7 @@ def warnings_again(spec: ApplicationSpec, backend: ClusterBackend, *, shares_log
 
 def effective_settings(spec: ApplicationSpec) -> Mapping[str, str]:
     """The settings of profile and user; none but for Spark. Raises `NotFound` (unknown profile) and `InvalidInput`."""
-    if spec.application == DUCKDB_INTERNAL:
+    if not engine_of(spec.application).has_executors:
         return {}
     return _resolved(spec.profile, spec.size, tuple(spec.settings.items()))
 
@@ -96,7 +96,7 @@ def _resolved(profile: str, size: ClusterSize, user: tuple[tuple[str, str], ...]
 
 
 def _problems(spec: ApplicationSpec) -> Sequence[Problem]:
-    if spec.application == DUCKDB_INTERNAL:
+    if not engine_of(spec.application).has_executors:
         return []
     beneath = _resolved(spec.profile, spec.size, ())  # the profile must exist even if the user set nothing
     if not spec.settings:
@@ -150,7 +150,7 @@ def _with_absolute_paths(spec: ApplicationSpec) -> ApplicationSpec:
 
 def _check_size(spec: ApplicationSpec) -> None:
     size = spec.size
-    executors = () if spec.application == DUCKDB_INTERNAL else (("--executors", size.executors),)
+    executors = (("--executors", size.executors),) if engine_of(spec.application).has_executors else ()
     for what, amount in (
         ("--driver-cores", size.driver.cores),
         ("--executor-cores", size.executor.cores),

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from penstock.formats import as_properties
+from penstock.formats import as_properties, sql_text
 from penstock.lake.model import Lake
 from penstock.lake.settings import spark_settings
 
@@ -116,32 +116,28 @@ def _duckdb(access: Access) -> str:
     secret = {
         "TYPE": "s3",
         "PROVIDER": "credential_chain",
-        "REGION": _sql(access.lake.region),
-        "ENDPOINT": _sql(urlsplit(access.endpoint).netloc),
-        "URL_STYLE": _sql("path" if access.lake.path_style else "vhost"),
+        "REGION": sql_text(access.lake.region),
+        "ENDPOINT": sql_text(urlsplit(access.endpoint).netloc),
+        "URL_STYLE": sql_text("path" if access.lake.path_style else "vhost"),
         "USE_SSL": str(access.endpoint.startswith("https:")).lower(),
         # Iceberg's tables have addresses of the second form.
-        "SCOPE": f"[{_sql(f's3://{access.lake.bucket}')}, {_sql(f's3a://{access.lake.bucket}')}]",
+        "SCOPE": f"[{sql_text(f's3://{access.lake.bucket}')}, {sql_text(f's3a://{access.lake.bucket}')}]",
     }
     options = {
         "TYPE": "iceberg",
-        "ENDPOINT": _sql(access.catalog),
+        "ENDPOINT": sql_text(access.catalog),
         "TOKEN": f"getvariable('{_DUCKDB_TOKEN}')",
-        "ACCESS_DELEGATION_MODE": _sql("none"),
+        "ACCESS_DELEGATION_MODE": sql_text("none"),
     }
     return (
         "INSTALL httpfs; INSTALL aws; INSTALL iceberg;\nLOAD httpfs; LOAD aws; LOAD iceberg;\n"
         f"CREATE OR REPLACE SECRET penstock ({_listed(secret)});\n"
-        f"ATTACH {_sql(access.instance or '')} AS lake ({_listed(options)});\n"
+        f"ATTACH {sql_text(access.instance or '')} AS lake ({_listed(options)});\n"
     )
 
 
 def _listed(options: Mapping[str, str]) -> str:
     return ", ".join(f"{name} {value}" for name, value in options.items())
-
-
-def _sql(text: str) -> str:
-    return "'" + text.replace("'", "''") + "'"
 
 
 def _pyiceberg(access: Access) -> str:

@@ -31,6 +31,8 @@ class QueryEngine(ABC):
     name: ClassVar[str]
     program: ClassVar[str]
     main_class: ClassVar[str | None] = None
+    has_executors: ClassVar[bool] = True
+    """False for an engine of one process, which has no Spark settings either."""
     profile: ClassVar[str] = "default"
 
     @abstractmethod

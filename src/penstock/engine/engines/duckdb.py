@@ -23,6 +23,7 @@ _PLACES = ("{cluster}", "{artifacts}")
 class DuckDb(QueryEngine):
     name = "duckdb"
     program = DUCKDB_INTERNAL
+    has_executors = False
 
     def usual_size(self, usual: ClusterSize) -> ClusterSize:
         """The driver alone, with the cores and memory that a Spark cluster's executor has."""

@@ -22,8 +22,9 @@ from penstock.catalog import tables as catalog
 from penstock.catalog.connection import LIVENESS
 from penstock.catalog.tables import Table
 from penstock.engine.engines import duckdb_tables as views
-from penstock.engine.engines.duckdb_tables import Listing, PhysicalColumn, sql_name, sql_text
+from penstock.engine.engines.duckdb_tables import Listing, PhysicalColumn, sql_name
 from penstock.errors import CatalogError, InvalidInput, LakeError, NotFound, PenstockError
+from penstock.formats import sql_text
 from penstock.lake.credentials import parse_ini
 from penstock.lake.model import Credentials, Lake, ObjectStore
 from penstock.lake.s3 import S3ObjectStore
@@ -65,7 +66,7 @@ class LakeAccess:
         return Path(place).read_text(encoding="utf-8")
 
     def listing(self, location: str) -> Listing:
-        """What is below a directory, whose address ends with a slash.
+        """List a directory, whose address ends with a slash.
 
         Raises `LakeError` while a commit is being carried out there for longer than half a minute.
         """
@@ -223,9 +224,7 @@ class Tables:
         files = views.data_files(table, partitions, self._lake.listing(root))
         _log.info("%s has %d files", table.full_name, len(files))
         bare = views.bare_files(table, _footers(database, root, files)) if views.needs_footers(table) else set()
-        return views.parquet_view(
-            table, root, {kind: [file for file in files if (file in bare) is kind] for kind in (False, True)}
-        )
+        return views.parquet_view(table, root, files, bare)
 
     def _require_here(self, table: Table, place: str) -> None:
         if not place.startswith(tuple(self._lake.roots)):

@@ -28,8 +28,9 @@ import duckdb
 
 from penstock.engine.engines.duckdb_catalog import CATALOG, Catalog, LakeAccess, Tables, words_of
 from penstock.engine.engines.duckdb_results import columns, rows
-from penstock.engine.engines.duckdb_tables import sql_text
+from penstock.engine.engines.duckdb_tables import unquoted
 from penstock.errors import InvalidInput, NotFound, PenstockError
+from penstock.formats import sql_text
 from penstock.home import write_json
 from penstock.lake.model import Lake
 from penstock.lake.settings import AUTHORITIES_VARIABLE
@@ -218,7 +219,7 @@ class StatementRunner:
             return {"columns": [{"name": "tableName", "type": "string"}], **self._tables.listed(self._database)}
         if kind in _OF_DATABASES or (kind == duckdb.StatementType.CREATE and not _TEMPORARY.match(statement.text)):
             raise _read_only("what the statement makes would end with the application")
-        own = named.keys() & {word.strip('"').lower() for word in words}
+        own = named.keys() & set(map(unquoted, words))
         if own and kind in (duckdb.StatementType.ALTER, duckdb.StatementType.DROP):
             raise _read_only(f"the catalog has {', '.join(sorted(own))}")
         try:

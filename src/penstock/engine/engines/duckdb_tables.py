@@ -7,13 +7,14 @@ no hidden file. What cannot be read alike is refused, with the engine that can.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from urllib.parse import unquote
 
 from penstock.catalog.tables import Column, Partition, Table
 from penstock.errors import InvalidInput
+from penstock.formats import sql_text
 from penstock.lake.model import ObjectInfo
 
 NULL_PARTITION = "__HIVE_DEFAULT_PARTITION__"
@@ -40,10 +41,6 @@ _COMMIT = re.compile(r"(?:^|/)_penstock_commit/\d+$")
 
 class _UnknownType(Exception):
     pass
-
-
-def sql_text(text: str) -> str:
-    return "'" + text.replace("'", "''") + "'"
 
 
 def sql_name(name: str) -> str:
@@ -196,16 +193,17 @@ def _has_timestamp(spark: str) -> bool:
     return re.search(r"\btimestamp\b", spark.lower()) is not None
 
 
-def parquet_view(table: Table, root: str, files: Mapping[bool, Sequence[str]]) -> str:
-    """The query of a view over a Parquet table.
+def parquet_view(table: Table, root: str, files: Sequence[str], bare: Collection[str] = ()) -> str:
+    """The query of a view over a Parquet table; `files` are relative to `root`.
 
-    `files` are relative to `root`, by whether their points in time are UTC without saying so (Parquet's INT96, which
-    Spark writes by default): DuckDB would take these as local. Raises `InvalidInput` where such times are nested.
+    Those in `bare` have points in time that are UTC without saying so (Parquet's INT96, which Spark writes by default):
+    DuckDB would take them as local. Raises `InvalidInput` where such times are nested.
     """
-    if not any(files.values()):
+    if not files:
         columns = (f"NULL::{duckdb_type(column.type)} AS {sql_name(column.name)}" for column in table.columns)
         return f"SELECT {', '.join(columns)} WHERE false"
-    return " UNION ALL ".join(_scan(table, root, of, bare=bare) for bare, of in files.items() if of)
+    parts = ((kind, [file for file in files if (file in bare) is kind]) for kind in (False, True))
+    return " UNION ALL ".join(_scan(table, root, part, bare=kind) for kind, part in parts if part)
 
 
 def _scan(table: Table, root: str, files: Sequence[str], *, bare: bool) -> str:
@@ -267,7 +265,7 @@ def named_tables(words: Sequence[str], names: Names, current: str) -> list[tuple
 
     `words` are its identifiers, keywords and dots in their order; `current` is the database of names without one.
     """
-    plain = [_unquoted(word) for word in words]
+    plain = [unquoted(word) for word in words]
     tables = {database: set(of) for database, of in names.items()}
     qualified = (
         (first, last)
@@ -277,6 +275,7 @@ def named_tables(words: Sequence[str], names: Names, current: str) -> list[tuple
     return [*dict.fromkeys([*qualified, *((current, word) for word in plain if word in tables.get(current, ()))])]
 
 
-def _unquoted(word: str) -> str:
+def unquoted(word: str) -> str:
+    """The name that a word of a statement stands for, as the catalog has names."""
     quoted = len(word) > 1 and word[0] == word[-1] == '"'
     return (word[1:-1].replace('""', '"') if quoted else word).lower()

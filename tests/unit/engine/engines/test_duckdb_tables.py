@@ -132,7 +132,7 @@ def test_what_duckdb_cannot_read_is_refused_with_the_reason(table: Table, why: s
 
 
 def view_of(table: Table, place: Path, files: Sequence[str], bare: Sequence[str] = ()) -> str:
-    return parquet_view(table, f"{place}/", {False: files, True: bare})
+    return parquet_view(table, f"{place}/", [*files, *bare], bare)
 
 
 def test_columns_are_found_by_name_in_any_case_and_have_the_catalog_s_types(tmp_path: Path) -> None:
