@@ -1,4 +1,4 @@
-"""Processes of this machine: identities, daemons, the kernel's counters, ports and signals.
+"""Processes of this machine: identities, daemons, the kernel's counters, ports, signals and periodic looks.
 
 A process is identified by its id together with its start time. An id alone is not enough, since ids are reused and an
 unrelated process must never be ended.
@@ -16,6 +16,7 @@ import random
 import signal
 import socket
 import subprocess
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -529,6 +530,24 @@ def handling_signals(handler: Handler, *numbers: signal.Signals) -> Iterator[Non
 def not_ignored(*numbers: signal.Signals) -> tuple[signal.Signals, ...]:
     """The signals that the parent process did not set to be ignored, as nohup does with SIGHUP."""
     return tuple(number for number in numbers if signal.getsignal(number) != signal.SIG_IGN)
+
+
+@contextlib.contextmanager
+def calling_periodically(look: Callable[[], None], *, every_seconds: float) -> Iterator[None]:
+    """Call `look` periodically from another thread, until the block ends."""
+    done = threading.Event()
+
+    def watch() -> None:
+        while not done.wait(every_seconds):
+            look()
+
+    thread = threading.Thread(target=watch, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        done.set()
+        thread.join()
 
 
 _SECONDS = 2.0

@@ -30,6 +30,11 @@ PORT = 9083
 """The port of every Hive metastore."""
 
 _CANNOT_LISTEN = 2
+_STORE = {
+    "fs.s3a.buffer.dir": "${java.io.tmpdir}",
+    # A namespace's directory is an empty object.
+    "fs.s3a.audit.execution.interceptors": lake_settings.EMPTY_BODIES,
+}
 _KEY_FILE = "key"
 
 
@@ -174,7 +179,7 @@ def _running(
     files = {
         **lake_settings.private_files(found, given),
         "hive-site.xml": Metastore(database).service_site(f"{found.root}/warehouse"),
-        "core-site.xml": configuration_xml({**hadoop, "fs.s3a.buffer.dir": "${java.io.tmpdir}"}),
+        "core-site.xml": configuration_xml({**hadoop, **_STORE}),
         **(also or {}),
     }
     with (

@@ -32,13 +32,13 @@ from penstock.errors import ClusterError, InvalidInput
 from penstock.formats import as_properties
 from penstock.home import Home, read_json, write_atomically, write_json
 from penstock.lab.environment import Environment, application_sample, require_finished, workloads_jar
-from penstock.lab.metering import calling_periodically
 from penstock.lake.model import Lake
 from penstock.lake.registry import Lakes
-from penstock.lake.settings import environment, private_files, spark_settings
+from penstock.lake.settings import EMPTY_BODIES, environment, private_files, spark_settings
 from penstock.model import CORES_PER_CORE, SPARK_INTERNAL, Application, ApplicationSpec, ClusterSize, Overhead, State
 from penstock.processes import (
     ProcessId,
+    calling_periodically,
     end_process,
     peak_resident_bytes,
     process_tree,
@@ -59,7 +59,6 @@ _GRACE_SECONDS = 10.0
 _EXECUTOR_MAIN = b"org.apache.spark.executor.CoarseGrainedExecutorBackend"
 
 _INTERCEPTORS = "spark.hadoop.fs.s3a.audit.execution.interceptors"
-_EMPTY_BODIES = "io.penstock.fs.store.EmptyBodies"
 _SHARED_JARS = ("penstock-application.jar", "penstock-filesystem.jar")
 """The jars of Penstock that plain Spark gets: options and records of the workloads; what lets S3A write to Ceph 16."""
 
@@ -158,7 +157,7 @@ class PlainSpark:
         return {
             **spark_settings(self._lake),
             **settings,
-            _INTERCEPTORS: ",".join(filter(None, (settings.get(_INTERCEPTORS), _EMPTY_BODIES))),
+            _INTERCEPTORS: ",".join(filter(None, (settings.get(_INTERCEPTORS), EMPTY_BODIES))),
             "spark.driver.memory": f"{size.driver.memory_bytes // MIB}m",
             "spark.executor.memory": f"{size.executor.memory_bytes // MIB}m",
             "spark.executor.cores": str(size.executor.cores),

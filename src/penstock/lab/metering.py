@@ -21,7 +21,7 @@ from penstock.catalog.database import Database
 from penstock.home import Home
 from penstock.lake import stores
 from penstock.lake.model import Lake
-from penstock.processes import Disk, ProcessId
+from penstock.processes import Disk, ProcessId, calling_periodically
 
 _MOST_POINTS = 1024
 _DIGITS = 2
@@ -88,24 +88,6 @@ def disk_uses(start: Mapping[str, Disk], end: Mapping[str, Disk], elapsed_ms: fl
     """Return the use of the devices with any traffic, by name."""
     found = {name: disk_use(start[name], end[name], elapsed_ms) for name in sorted(start.keys() & end.keys())}
     return {name: used for name, used in found.items() if any(used.values())}
-
-
-@contextmanager
-def calling_periodically(look: Callable[[], None], *, every_seconds: float) -> Iterator[None]:
-    """Call `look` periodically from another thread, until the block ends."""
-    done = threading.Event()
-
-    def watch() -> None:
-        while not done.wait(every_seconds):
-            look()
-
-    thread = threading.Thread(target=watch, daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        done.set()
-        thread.join()
 
 
 _SAMPLE_PEAKS_EVERY_SECONDS = 1.0

@@ -113,16 +113,7 @@ def _aws(access: Access) -> str:
 
 def _duckdb(access: Access) -> str:
     # Without a chain of its own, DuckDB takes variables before a profile, as all of AWS's clients do.
-    secret = {
-        "TYPE": "s3",
-        "PROVIDER": "credential_chain",
-        "REGION": sql_text(access.lake.region),
-        "ENDPOINT": sql_text(urlsplit(access.endpoint).netloc),
-        "URL_STYLE": sql_text("path" if access.lake.path_style else "vhost"),
-        "USE_SSL": str(access.endpoint.startswith("https:")).lower(),
-        # Iceberg's tables have addresses of the second form.
-        "SCOPE": f"[{sql_text(f's3://{access.lake.bucket}')}, {sql_text(f's3a://{access.lake.bucket}')}]",
-    }
+    secret = duckdb_secret("penstock", access.lake, access.endpoint, {"PROVIDER": "credential_chain"})
     options = {
         "TYPE": "iceberg",
         "ENDPOINT": sql_text(access.catalog),
@@ -131,9 +122,28 @@ def _duckdb(access: Access) -> str:
     }
     return (
         "INSTALL httpfs; INSTALL aws; INSTALL iceberg;\nLOAD httpfs; LOAD aws; LOAD iceberg;\n"
-        f"CREATE OR REPLACE SECRET penstock ({_listed(secret)});\n"
+        f"{secret};\n"
         f"ATTACH {sql_text(access.instance or '')} AS lake ({_listed(options)});\n"
     )
+
+
+def duckdb_secret(name: str, lake: Lake, endpoint: str, keys: Mapping[str, str]) -> str:
+    """The statement by which DuckDB reads the lake there; `keys` are more options, with their values as SQL."""
+    options = {
+        "TYPE": "s3",
+        **keys,
+        "REGION": sql_text(lake.region),
+        "ENDPOINT": sql_text(urlsplit(endpoint).netloc),
+        "URL_STYLE": sql_text("path" if lake.path_style else "vhost"),
+        "USE_SSL": str(endpoint.startswith("https:")).lower(),
+        "SCOPE": f"[{', '.join(map(sql_text, duckdb_roots(lake)))}]",
+    }
+    return f"CREATE OR REPLACE SECRET {name} ({_listed(options)})"
+
+
+def duckdb_roots(lake: Lake) -> list[str]:
+    """The beginnings of the lake's addresses: tables' locations have the first form."""
+    return [f"{scheme}://{lake.bucket}/" for scheme in ("s3a", "s3")]
 
 
 def _listed(options: Mapping[str, str]) -> str:

@@ -21,6 +21,9 @@ AUTHORITIES_FILE = "lake-authorities.pem"
 AUTHORITIES_VARIABLE = "AWS_CA_BUNDLE"
 """The variable through which users' own S3 clients find the authorities; a JVM ignores it."""
 
+EMPTY_BODIES = "io.penstock.fs.store.EmptyBodies"
+"""The interceptor that signs empty objects in a way that Ceph 16 accepts."""
+
 _PROFILE = "penstock"
 _NAMENODE = "only"
 _ISSUED, _EXPIRES = "issued_at", "expires_at"

@@ -6,14 +6,12 @@ import logging
 import os
 import random
 import re
-import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 import duckdb
 import sqlalchemy as sa
@@ -25,9 +23,11 @@ from penstock.engine.engines import duckdb_tables as views
 from penstock.engine.engines.duckdb_tables import Listing, PhysicalColumn, sql_name
 from penstock.errors import CatalogError, InvalidInput, LakeError, NotFound, PenstockError
 from penstock.formats import sql_text
+from penstock.lake.clients import duckdb_roots, duckdb_secret
 from penstock.lake.credentials import parse_ini
 from penstock.lake.model import Credentials, Lake, ObjectStore
 from penstock.lake.s3 import S3ObjectStore
+from penstock.processes import calling_periodically
 
 CATALOG = "spark_catalog"
 """Spark's name of the catalog, in which DuckDB has its databases as schemas."""
@@ -48,7 +48,7 @@ class LakeAccess:
         self._file = Path(os.environ["AWS_SHARED_CREDENTIALS_FILE"])
         self._profile = os.environ["AWS_PROFILE"]
         # Applications spread over the gateways; DuckDB takes one.
-        self._endpoint = urlsplit(random.choice(lake.endpoints))  # noqa: S311
+        self._endpoint = random.choice(lake.endpoints)  # noqa: S311
         self._opened: tuple[int, ObjectStore] | None = None
 
     @property
@@ -87,43 +87,27 @@ class LakeAccess:
     def secret(self) -> str:
         """The statement that gives DuckDB the credentials of now."""
         keys = self._credentials()
-        options = {
-            "TYPE": "s3",
-            "KEY_ID": sql_text(keys.access_key),
-            "SECRET": sql_text(keys.secret_key),
-            **({} if keys.session_token is None else {"SESSION_TOKEN": sql_text(keys.session_token)}),
-            "REGION": sql_text(self.lake.region),
-            "ENDPOINT": sql_text(self._endpoint.netloc),
-            "URL_STYLE": sql_text("path" if self.lake.path_style else "vhost"),
-            "USE_SSL": str(self._endpoint.scheme == "https").lower(),
-            "SCOPE": f"[{', '.join(map(sql_text, self.roots))}]",
-        }
-        return f"CREATE OR REPLACE SECRET lake ({', '.join(f'{name} {value}' for name, value in options.items())})"
+        options = {"KEY_ID": keys.access_key, "SECRET": keys.secret_key, "SESSION_TOKEN": keys.session_token}
+        given = {name: sql_text(value) for name, value in options.items() if value is not None}
+        return duckdb_secret("lake", self.lake, self._endpoint, given)
 
     @property
     def roots(self) -> list[str]:
-        return [f"{scheme}://{self.lake.bucket}/" for scheme in ("s3a", "s3")]
+        return duckdb_roots(self.lake)
 
     @contextmanager
     def renewed(self, database: duckdb.DuckDBPyConnection) -> Iterator[None]:
         """Give DuckDB the credentials whenever the supervisor has renewed them."""
-        ended = threading.Event()
         known = self._file.stat().st_mtime_ns
         with database.cursor() as own:
 
-            def watch() -> None:
+            def look() -> None:
                 nonlocal known
-                while not ended.wait(_LOOK_SECONDS):
-                    if known != (known := self._file.stat().st_mtime_ns):
-                        own.execute(self.secret())
+                if known != (known := self._file.stat().st_mtime_ns):
+                    own.execute(self.secret())
 
-            thread = threading.Thread(target=watch, daemon=True)
-            thread.start()
-            try:
+            with calling_periodically(look, every_seconds=_LOOK_SECONDS):
                 yield
-            finally:
-                ended.set()
-                thread.join()
 
     def _credentials(self) -> Credentials:
         return parse_ini(self._file.read_text(encoding="utf-8"))[self._profile][0]
