@@ -70,7 +70,9 @@ _COMMANDS = {
     "show": _Command("applications", "show", "Show the details of an application.", _RUN, remote=True),
     "logs": _Command("applications", "logs", "Print the logs of an application's processes.", _RUN, remote=True),
     "stop": _Command("applications", "stop", "Stop an application.", _RUN, remote=True),
-    "session": _Command("sessions", "app", "Clusters for interactive work over Spark Connect.", _RUN, remote=True),
+    "session": _Command(
+        "sessions", "app", "Clusters for interactive work over Spark Connect or JDBC.", _RUN, remote=True
+    ),
     "queue": _Command("service", "queue", "Show the waiting applications and what they wait for.", _RUN, remote=True),
     "rerun": _Command("applications", "rerun", "Run an application again, as a new one.", _RUN, remote=True),
     "lake": _Command(

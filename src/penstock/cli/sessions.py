@@ -1,4 +1,4 @@
-"""`penstock session start|list|address|stop`: clusters for interactive work over Spark Connect."""
+"""`penstock session start|list|address|stop`: clusters for interactive work over Spark Connect or JDBC."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from penstock.cli import options
 from penstock.cli.options import server
 from penstock.cli.output import STYLES, closing_line, duration, moment
 from penstock.cli.target import target
-from penstock.engine.interactive.sessions import Session, SessionClient, SessionRequest
+from penstock.engine.interactive.sessions import Session, SessionClient, SessionProtocol, SessionRequest
 from penstock.model import DEFAULT_INSTANCE
 
 app = typer.Typer(
     no_args_is_help=True,
-    help="Clusters for interactive work: any Spark Connect client, any notebook.",
+    help="Clusters for interactive work: any notebook over Spark Connect, any BI tool over JDBC.",
     add_completion=False,
 )
 
@@ -32,6 +32,7 @@ def start(
     *,
     sized: options.Sized,
     name: Annotated[str, typer.Option(help="Its name.")] = "session",
+    jdbc: Annotated[bool, typer.Option("--jdbc", help="Serve JDBC, with HiveServer2's protocol.")] = False,
     idle_timeout: Annotated[str, typer.Option(help="End the session when it has been idle for this long.")] = "30m",
     time_limit: Annotated[Text, typer.Option(help="End the session after this time, even in use, e.g. 8h.")] = None,
     profile: Annotated[str, typer.Option(help="Workload profile (penstock profile list).")] = "sql",
@@ -45,6 +46,8 @@ def start(
     """Start a cluster for interactive work and print its address, which includes the token.
 
     PySpark's own client connects to it: SPARK_REMOTE=$(penstock session start) python, then use SparkSession.builder.
+
+    With --jdbc the address is a URL for Hive's JDBC driver, which beeline, DBeaver and most BI tools have.
     """
     engine = target()
     there = engine.sessions
@@ -53,6 +56,7 @@ def start(
         SessionRequest(
             size=size,
             name=name,
+            protocol=SessionProtocol.JDBC if jdbc else SessionProtocol.CONNECT,
             idle_seconds=options.seconds(idle_timeout, "--idle-timeout") or 0,
             profile=profile,
             lake=lake,
@@ -118,7 +122,7 @@ def tunnel(address: str, url: str | None) -> str | None:
     host = urlsplit(url).hostname if url else None
     if host in (None, "localhost", "127.0.0.1", "::1"):
         return None
-    port = urlsplit(address).port
+    port = urlsplit(address.removeprefix("jdbc:")).port
     return f"ssh -L {port}:localhost:{port} {host}"
 
 

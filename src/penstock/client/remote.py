@@ -170,7 +170,7 @@ class RemoteSessions(SessionClient):
 
     def get(self, session_id: str) -> Session:
         shown = self._client.get(f"/v1/sessions/{session_id}")
-        port = urlsplit(shown["address"]).port if shown["address"] else None
+        port = urlsplit(shown["address"].removeprefix("jdbc:")).port if shown["address"] else None
         return Session(self._client.application(shown["id"]), port)
 
     def list(self, *, ended: bool = False, limit: int | None = None) -> list[Session]:
@@ -195,6 +195,7 @@ def _body(wanted: SessionRequest) -> dict[str, Any]:
             "executor": process(size.executor.cores, size.executor.memory_bytes),
             "executors": size.executors,
         },
+        "protocol": wanted.protocol.value,
         "idle_seconds": wanted.idle_seconds,
         "profile": wanted.profile,
         "lake": wanted.lake,

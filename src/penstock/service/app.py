@@ -36,7 +36,7 @@ _TAGS = {
     "logs": "The logs of an application's processes, while it runs and afterwards.",
     "sql": "Results of SQL statements.",
     "files": "Uploads of an application's files to the lake.",
-    "sessions": "Clusters for interactive work over Spark Connect.",
+    "sessions": "Clusters for interactive work over Spark Connect or JDBC.",
     "instances": "The instances that share the machine, with their weights and quotas, and the queue.",
     "data": "Tables, lakes, profiles and the page cache.",
     "tokens": "The tokens of this service's clients.",

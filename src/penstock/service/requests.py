@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, AliasChoices, BaseModel, BeforeValidator, ConfigDict, Field
 
 from penstock import units
-from penstock.engine.interactive.sessions import IDLE_SECONDS, SessionRequest
+from penstock.engine.interactive.sessions import IDLE_SECONDS, SessionProtocol, SessionRequest
 from penstock.engine.tokens import Scope
 from penstock.model import SPARK_INTERNAL, ApplicationSpec, ClusterSize, ProcessSize
 
@@ -164,6 +164,9 @@ class SessionBody(_Body):
     """A session. Defaults are those of `penstock session start`."""
 
     name: Name = "session"
+    protocol: SessionProtocol = Field(
+        default=SessionProtocol.CONNECT, description="`connect` for Spark Connect, `jdbc` for HiveServer2's protocol."
+    )
     size: SizeBody = SizeBody()
     idle_seconds: Seconds = Field(
         default=IDLE_SECONDS,
@@ -182,6 +185,7 @@ class SessionBody(_Body):
         return SessionRequest(
             size=self.size.with_defaults(usual),
             name=self.name,
+            protocol=self.protocol,
             idle_seconds=self.idle_seconds,
             profile=self.profile,
             lake=self.lake,

@@ -353,6 +353,7 @@ class Session(_Response):
     started_at: Moment | None
     ended_at: Moment | None
     instance: str
+    protocol: sessions.SessionProtocol
     idle_seconds: float = Field(description="The session ends after so long without use.")
     address: str | None = Field(description="Its address without the token; null until it listens.")
     size: ClusterSize

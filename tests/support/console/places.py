@@ -158,6 +158,7 @@ def answers() -> dict[str, Any]:
                 "name": "ada's notebook",
                 "state": "running",
                 "instance": "science",
+                "protocol": "connect",
                 "submitted_at": ago(1900),
                 "idle_seconds": 41.0,
                 "address": "sc://localhost:15002",

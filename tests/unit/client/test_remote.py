@@ -9,7 +9,7 @@ import pytest
 
 from penstock.cli.sessions import tunnel
 from penstock.client.remote import RemoteSessions
-from penstock.engine.interactive.sessions import SessionRequest
+from penstock.engine.interactive.sessions import SessionProtocol, SessionRequest
 from penstock.engine.tokens import Scope
 from penstock.errors import ClusterError, Forbidden, StateError
 from penstock.model import ClusterSize, ProcessSize, State
@@ -37,14 +37,15 @@ def test_what_is_asked_for_is_what_the_engine_gets(stage: Stage) -> None:
     assert (started.idle_seconds, started.port) == (90, None)
 
 
-def test_a_session_is_waited_for_and_found_as_on_its_own_machine(stage: Stage) -> None:
+@pytest.mark.parametrize("protocol", SessionProtocol)
+def test_a_session_is_waited_for_and_found_as_on_its_own_machine(stage: Stage, protocol: SessionProtocol) -> None:
     sessions = RemoteSessions(client_of(stage))
-    session_id = sessions.start(WANTED).id
+    session_id = sessions.start(replace(WANTED, protocol=protocol)).id
     with pytest.raises(StateError):
         sessions.wait(session_id, timeout_seconds=0)
     listening(stage, session_id)
-    assert sessions.wait(session_id).address == "sc://localhost:4711"
-    assert sessions.address(session_id) == "sc://localhost:4711/;token=t0ken"
+    assert sessions.wait(session_id).address == protocol.address(4711)
+    assert sessions.address(session_id) == protocol.address_with(4711, "t0ken")
     assert [found.id for found in sessions.list(limit=5)] == [session_id]
 
 
@@ -68,6 +69,7 @@ def test_a_reader_lists_sessions_without_their_tokens(stage: Stage) -> None:
 @pytest.mark.parametrize("url", [None, "http://127.0.0.1:8998", "http://localhost:8998", "http://[::1]:8998"])
 def test_on_the_session_s_own_machine_no_tunnel_is_needed(url: str | None) -> None:
     assert tunnel("sc://localhost:4711/;token=t", url) is None
+    assert tunnel("jdbc:hive2://localhost:4711/;user=session;password=t", url) is None
 
 
 def test_another_machine_gets_the_ssh_command_of_a_tunnel() -> None:

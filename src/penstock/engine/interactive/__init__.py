@@ -1,5 +1,5 @@
 """Interactive clusters.
 
-`sessions` (Spark Connect and SQL), `connect_server` (the driver of a session), `history` (Spark's history server) and
-`history_watchdog` (ends it when idle).
+`sessions` (Spark Connect, JDBC and SQL), `session_server` (the driver of a session), `history` (Spark's history
+server) and `history_watchdog` (ends it when idle).
 """

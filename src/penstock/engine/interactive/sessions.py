@@ -1,4 +1,4 @@
-"""Interactive sessions: dedicated clusters that speak Spark Connect, used from any notebook until they are idle.
+"""Interactive sessions: dedicated clusters that speak Spark Connect or JDBC, used from any notebook or BI tool.
 
 A session is an ordinary application, with queue, quotas, cost, logs and history. This module adds the address, whose
 token exists in the cluster's private directory alone and ends with the cluster; for drivers on other machines, a tunnel
@@ -8,6 +8,7 @@ from a port of this machine's loopback; and the application that runs SQL statem
 from __future__ import annotations
 
 import contextlib
+import enum
 import json
 import logging
 import os
@@ -23,7 +24,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from penstock.clusters.backend import ClusterBackend
 from penstock.engine.engines.contract import QueryEngine
-from penstock.engine.interactive import connect_server
+from penstock.engine.interactive import session_server
 from penstock.errors import ClusterError, InvalidInput, NotFound, PenstockError, StateError
 from penstock.home import Home, read_json, write_atomically, write_json
 from penstock.lake.model import Lake, ObjectStore, artifact_prefix
@@ -39,21 +40,43 @@ IDLE_SECONDS = 1800.0
 LONGEST_IDLE_SECONDS = 7 * 86400.0
 
 _FILE = "session.json"
+_PROTOCOL = "--protocol"
 _IDLE = "--idle-seconds"
 _LOOK_SECONDS = 0.1
 _OWN_SETTINGS = (
     "spark.connect.grpc.binding.",
     "spark.connect.authenticate.",
     "spark.connect.session.manager.defaultSessionTimeout",
+    "spark.hadoop.hive.server2.",
+    "spark.hive.server2.",
 )
+
+
+class SessionProtocol(str, enum.Enum):
+    """The protocol of a session's clients."""
+
+    CONNECT = "connect"
+    JDBC = "jdbc"
+
+    def address(self, port: int) -> str:
+        """The address without the token.
+
+        Clients of Spark Connect send a token over an unencrypted connection to `localhost` only, by that name.
+        """
+        return f"sc://localhost:{port}" if self is SessionProtocol.CONNECT else f"jdbc:hive2://localhost:{port}/"
+
+    def address_with(self, port: int, token: str) -> str:
+        added = f"/;token={token}" if self is SessionProtocol.CONNECT else f";user={TAG};password={token}"
+        return self.address(port) + added
 
 
 @dataclass(frozen=True)
 class SessionRequest:
-    """A request for a session; all fields but `idle_seconds` are those of any application."""
+    """A request for a session; all fields but `protocol` and `idle_seconds` are those of any application."""
 
     size: ClusterSize
     name: str = "session"
+    protocol: SessionProtocol = SessionProtocol.CONNECT
     idle_seconds: float = IDLE_SECONDS
     profile: str = "sql"
     lake: str | None = None
@@ -79,15 +102,15 @@ class SessionRequest:
                     fix=f"leave out {key}",
                 )
         return ApplicationSpec(
-            application=connect_server.__file__,
-            arguments=(_IDLE, f"{self.idle_seconds:g}"),
+            application=session_server.__file__,
+            arguments=(_PROTOCOL, self.protocol.value, _IDLE, f"{self.idle_seconds:g}"),
             size=self.size,
             name=self.name,
             profile=self.profile,
             lake=self.lake,
             # Interactive users look at Spark's pages, and the delay that these add to the start goes unnoticed.
             settings={"spark.ui.enabled": "true", **self.settings},
-            environment={connect_server.FILE_VARIABLE: f"{{published}}/{_FILE}"},
+            environment={session_server.FILE_VARIABLE: f"{{published}}/{_FILE}"},
             tags=(TAG, *(tag for tag in self.tags if tag != TAG)),
             time_limit_seconds=self.time_limit_seconds,
             instance=self.instance,
@@ -111,13 +134,17 @@ class Session:
 
     @property
     def idle_seconds(self) -> float:
-        arguments = self.application.spec.arguments
-        return float(arguments[arguments.index(_IDLE) + 1])
+        return float(argument(self.application.spec, _IDLE) or 0)
+
+    @property
+    def protocol(self) -> SessionProtocol:
+        # Sessions of earlier versions name none.
+        return SessionProtocol(argument(self.application.spec, _PROTOCOL) or SessionProtocol.CONNECT)
 
     @property
     def address(self) -> str | None:
         """The session's address without the token."""
-        return None if self.port is None else f"sc://localhost:{self.port}"
+        return None if self.port is None else self.protocol.address(self.port)
 
     def to_json(self) -> dict[str, Any]:
         """The session for lists, without its token."""
@@ -126,6 +153,7 @@ class Session:
         return {
             **{name: application[name] for name in kept},
             "instance": self.application.spec.instance,
+            "protocol": self.protocol.value,
             "idle_seconds": self.idle_seconds,
             "address": self.address,
             "size": application["spec"]["size"],
@@ -134,7 +162,7 @@ class Session:
 
 def is_session(spec: ApplicationSpec) -> bool:
     """Return whether `Wanted.specification` created it; the tag alone proves nothing, since any user may set it."""
-    return connect_server.FILE_VARIABLE in spec.environment and _IDLE in spec.arguments
+    return session_server.FILE_VARIABLE in spec.environment and _IDLE in spec.arguments
 
 
 def published_port(read: Callable[[str], str | None]) -> int | None:
@@ -186,9 +214,9 @@ class SessionClient(ABC):
 
     @abstractmethod
     def address(self, session_id: str) -> str:
-        """`sc://localhost:PORT/;token=…`, which gives full access and must never be listed, logged or stored.
+        """The address with its token, which gives full access and must never be listed, logged or stored.
 
-        PySpark's client sends a token over an unencrypted connection to `localhost` only, by that name. Raises
+        It is `sc://localhost:PORT/;token=…` or `jdbc:hive2://localhost:PORT/;user=session;password=…`. Raises
         `NotFound`, or `StateError` where the session does not listen (any more).
         """
 
@@ -236,9 +264,9 @@ class Sessions(SessionClient):
     def address(self, session_id: str) -> str:
         session = self.get(session_id)
         published = self._published(session.application)
-        if published is None or session.address is None:
+        if published is None or session.port is None:
             raise _not_listening(session.application)
-        return f"{session.address}/;token={published['token']}"
+        return session.protocol.address_with(session.port, str(published["token"]))
 
     def _session(self, application: Application) -> Session:
         published = self._published(application)

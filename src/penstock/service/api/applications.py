@@ -18,7 +18,7 @@ from fastapi import APIRouter, Header, Query, Response
 from penstock.engine import uploads
 from penstock.engine.engine import OnWarning
 from penstock.engine.engines.registry import engine_of, is_statements
-from penstock.engine.interactive import connect_server, sessions
+from penstock.engine.interactive import session_server, sessions
 from penstock.engine.repository import listing
 from penstock.engine.tokens import Caller, Scope
 from penstock.errors import InvalidInput, NotFound
@@ -29,7 +29,7 @@ from penstock.service.auth import Reader, Submitter
 from penstock.service.context import CurrentService, Service
 from penstock.service.requests import ApplicationBody, Name
 
-_OUR_OWN = frozenset({*OWN_PROGRAMS, connect_server.__file__})
+_OUR_OWN = frozenset({*OWN_PROGRAMS, session_server.__file__})
 """Penstock's own programs, which exist on every machine of the service."""
 
 _LAKE = "s3a://"

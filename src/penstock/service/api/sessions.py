@@ -1,4 +1,4 @@
-"""`/v1/sessions`, clusters for interactive work over Spark Connect, and `/v1/changes`, the event feed."""
+"""`/v1/sessions`, clusters for interactive work over Spark Connect or JDBC, and `/v1/changes`, the event feed."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def show(session_id: str, service: CurrentService, caller: Reader) -> responses.
     return responses.session(service, _visible(service, caller, session_id, Scope.READ))
 
 
-@router.get("/{session_id}/address", summary="Its address for Spark Connect clients, with the token")
+@router.get("/{session_id}/address", summary="Its address for clients, with the token")
 def address(session_id: str, service: CurrentService, caller: Submitter) -> responses.SessionAddress:
     """The address permits running code on the cluster, so it needs the same scope as starting one.
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from penstock.engine.interactive import connect_server
-from penstock.engine.interactive.sessions import SessionRequest, Sessions
+from penstock.engine.interactive import session_server
+from penstock.engine.interactive.sessions import SessionProtocol, SessionRequest, Sessions
 from penstock.errors import ClusterError, InvalidInput, NotFound, StateError
 from penstock.model import Application, ApplicationSpec, ClusterSize, ProcessSize, Reason, State
 
@@ -77,11 +77,30 @@ def test_a_session_that_listens_has_an_address_with_its_token(sessions: Sessions
     assert sessions.address(session.id) == f"sc://localhost:4711/;token={TOKEN}"
 
 
-def test_neither_record_nor_list_ever_holds_the_token(sessions: Sessions, applications: Applications) -> None:
-    session = submitted(applications, SessionRequest(SIZE))
+def test_a_session_for_bi_tools_has_a_jdbc_url(sessions: Sessions, applications: Applications) -> None:
+    session = submitted(applications, SessionRequest(SIZE, protocol=SessionProtocol.JDBC))
+    applications.listen(session.id)
+    assert sessions.get(session.id).protocol is SessionProtocol.JDBC
+    assert sessions.address(session.id) == f"jdbc:hive2://localhost:4711/;user=session;password={TOKEN}"
+
+
+def test_a_session_of_an_earlier_version_speaks_spark_connect(sessions: Sessions, applications: Applications) -> None:
+    spec = SessionRequest(SIZE).specification()
+    session = applications.submit(replace(spec, arguments=spec.arguments[2:]))
+    assert sessions.get(session.id).protocol is SessionProtocol.CONNECT
+
+
+@pytest.mark.parametrize(
+    ("protocol", "address"),
+    [(SessionProtocol.CONNECT, "sc://localhost:4711"), (SessionProtocol.JDBC, "jdbc:hive2://localhost:4711/")],
+)
+def test_neither_record_nor_list_ever_holds_the_token(
+    sessions: Sessions, applications: Applications, protocol: SessionProtocol, address: str
+) -> None:
+    session = submitted(applications, SessionRequest(SIZE, protocol=protocol))
     applications.listen(session.id)
     shown = [listed.to_json() for listed in sessions.list()]
-    assert shown[0]["address"] == "sc://localhost:4711"
+    assert (shown[0]["protocol"], shown[0]["address"]) == (protocol.value, address)
     assert TOKEN not in json.dumps([shown, applications.get(session.id).to_json()])
     assert TOKEN not in repr(sessions.get(session.id))
 
@@ -135,6 +154,8 @@ def test_an_idle_time_nobody_can_mean_is_refused(applications: Applications, sec
     [
         {"spark.connect.grpc.binding.address": "0.0.0.0"},  # noqa: S104
         {"spark.connect.authenticate.token": "mine"},
+        {"spark.hadoop.hive.server2.authentication": "NONE"},
+        {"spark.hive.server2.thrift.bind.host": "0.0.0.0"},  # noqa: S104
     ],
 )
 def test_what_guards_a_session_cannot_be_set(applications: Applications, setting: dict[str, str]) -> None:
@@ -149,14 +170,14 @@ def test_a_user_may_do_without_the_web_interface(applications: Applications) -> 
 
 def test_only_the_owner_can_read_what_the_server_publishes(tmp_path: Path) -> None:
     file = tmp_path / "session.json"
-    connect_server.publish(file, port=4711, token=TOKEN)
+    session_server.publish(file, port=4711, token=TOKEN)
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     assert json.loads(file.read_text()) == {"port": 4711, "token": TOKEN}
     assert list(tmp_path.iterdir()) == [file]
 
 
 def test_nobody_is_idle_while_work_is_under_way() -> None:
-    idleness = connect_server.Idleness(last_used=100.0)
+    idleness = session_server.Idleness(last_used=100.0)
     assert idleness.seconds(160.0, busy=False, last_request=None) == 60
     assert idleness.seconds(170.0, busy=True, last_request=None) == 0
     assert idleness.seconds(175.0, busy=False, last_request=120.0) == 5

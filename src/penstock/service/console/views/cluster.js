@@ -253,7 +253,7 @@ function editInstance(one, load) {
   );
 }
 
-/** Interactive sessions: clusters that PySpark connects to. */
+/** Interactive sessions: clusters that notebooks and BI tools connect to. */
 export async function sessions(view, { signal, keys, may, feed }) {
   const cards = h("div", { class: "cards" });
   const empty = h("div");
@@ -272,7 +272,7 @@ export async function sessions(view, { signal, keys, may, feed }) {
         ? null
         : emptyState(
             "No open sessions",
-            "A session is a cluster of your own that stays while you work. PySpark and notebooks connect to it.",
+            "A session is a cluster of your own that stays while you work. Notebooks and BI tools connect to it.",
           ),
     );
   };
@@ -332,15 +332,17 @@ async function connect(one) {
       {},
       h("p", {}, "The address contains the token of this session: keep it secret."),
       copyable(address),
-      h(
-        "pre",
-        {},
-        h(
-          "code",
-          {},
-          `from pyspark.sql import SparkSession\n\nspark = SparkSession.builder.remote("${address}").getOrCreate()\nspark.sql("SHOW TABLES").show()`,
-        ),
-      ),
+      one.protocol === "jdbc"
+        ? h("p", { class: "note" }, "A URL for Hive's JDBC driver, which beeline, DBeaver and most BI tools have.")
+        : h(
+            "pre",
+            {},
+            h(
+              "code",
+              {},
+              `from pyspark.sql import SparkSession\n\nspark = SparkSession.builder.remote("${address}").getOrCreate()\nspark.sql("SHOW TABLES").show()`,
+            ),
+          ),
     ),
   ).classList.add("wide");
 }
@@ -353,6 +355,17 @@ async function startSession(load) {
       "div",
       { class: "fields" },
       field("Name", h("input", { name: "name", value: "session", required: true, maxlength: 100 })),
+      field(
+        "For",
+        select(
+          "protocol",
+          [
+            ["connect", "notebooks (Spark Connect)"],
+            ["jdbc", "BI tools (JDBC)"],
+          ],
+          "connect",
+        ),
+      ),
       field(
         "Instance",
         select(
@@ -390,6 +403,7 @@ async function startSession(load) {
         };
         await post("v1/sessions", {
           name: form.get("name"),
+          protocol: form.get("protocol"),
           instance: form.get("instance"),
           idle_seconds: Number(form.get("idle")),
           ...(Object.keys(size).length && { size }),
