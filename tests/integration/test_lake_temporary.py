@@ -56,7 +56,15 @@ def test_a_store_that_should_and_does_not_is_a_failure(sts: TinySts) -> None:
 
 def test_issued_ones_list_and_delete(sts: TinySts) -> None:
     found = probed(sts, Sts(sts.url, "arn:aws:iam:::role/penstock"))
-    assert (found.issued, found.confined, found.deletes_many) == (True, True, True)
+    assert (found.issued, found.confined, found.escapable, found.deletes_many) == (True, True, False, True)
+
+
+def test_a_store_that_gives_more_to_whoever_has_them_is_reported_with_the_remedy(sts: TinySts) -> None:
+    sts.gives_more = True
+    judged = judge_temporary(probed(sts, Sts(sts.url, "arn:aws:iam:::role/penstock")))
+    assert judged.outcome is Outcome.LIMITED
+    assert "for all that the role may" in judged.measured
+    assert "let the role's trust policy deny the role itself" in judged.consequence
 
 
 @pytest.mark.parametrize("answer", [(403, "AccessDenied"), (200, "AccessDenied"), (501, "NotImplemented")])

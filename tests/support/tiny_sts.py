@@ -32,8 +32,15 @@ class TinySts:
     """The time by which this server's clock is ahead."""
     refuses_deletes: tuple[int, str] | None = None
     """The status and error code of its answer to a DeleteObjects."""
+    gives_more: bool = False
+    """Whether it issues credentials to whoever has temporary ones."""
     asked: list[Asked] = field(default_factory=list)
     url: str = ""
+
+    def issued(self, asked: Asked) -> tuple[str, str, str]:
+        if "AKTEMP" in asked["signed by"] and not self.gives_more:
+            raise Refused(403, "AccessDenied")
+        return self.answer(asked)
 
     def now(self) -> float:
         return datetime.now(timezone.utc).timestamp() + self.clock_offset_seconds
@@ -62,7 +69,7 @@ def serving(sts: TinySts) -> Iterator[TinySts]:
             asked["signed by"] = self.headers.get("Authorization", "")
             sts.asked.append(asked)
             try:
-                key, secret, token = sts.answer(asked)
+                key, secret, token = sts.issued(asked)
                 ends = datetime.fromtimestamp(sts.now() + float(asked["DurationSeconds"]), timezone.utc)
                 status, text = (
                     200,

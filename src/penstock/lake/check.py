@@ -99,6 +99,13 @@ def judge_temporary(seen: TemporaryCredentials) -> Verdict:
         )
     deletes = "" if seen.deletes_many else ", one object at a time"
     measured = f"issued for {seen.seconds:.0f} s, and they list and delete in the bucket{deletes}"
+    if seen.escapable:
+        return Verdict(
+            Outcome.LIMITED,
+            f"{measured}; whoever has them gets others, for all that the role may",
+            "gives each application its own, which a program can widen: let the role's trust policy deny the role "
+            "itself (docs/guide/lake.md)",
+        )
     rights = "limited to this bucket" if seen.confined else "with the rights of the lake's user"
     return Verdict(Outcome.OK, measured, f"gives each application its own, {rights}, and renews them")
 

@@ -24,7 +24,7 @@ from urllib.parse import urlsplit
 from penstock.errors import LakeError
 from penstock.lake.model import Credentials, Lake, Sts
 from penstock.lake.s3 import http_status, s3_client
-from penstock.lake.sts import default_endpoint, issue
+from penstock.lake.sts import default_endpoint, gives_more, issue
 
 
 @dataclass(frozen=True)
@@ -82,6 +82,8 @@ class TemporaryCredentials:
     seconds: float = 0.0
     confined: bool = False
     """True if they were requested with a policy that allows only the lake's bucket."""
+    escapable: bool = False
+    """True if the store gives whoever holds them others, without that policy."""
     deletes_many: bool = False
     """True if they allow DeleteObjects, which deletes many objects at once."""
     refusal: str = ""
@@ -159,6 +161,7 @@ class Probes:
             issued=True,
             seconds=lease.seconds,
             confined=self.lake.sts.role_arn is not None,
+            escapable=self.lake.sts.role_arn is not None and gives_more(self.lake, self.lake.sts, lease),
             deletes_many=deletes_many,
         )
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 from email.utils import parsedate_to_datetime
@@ -16,7 +17,7 @@ from urllib.parse import urlsplit
 from penstock.errors import LakeError, PenstockError
 from penstock.lake.credentials import validate_credentials
 from penstock.lake.model import Credentials, Lake, Sts
-from penstock.lake.s3 import client, error_code, is_connection_failure, translate
+from penstock.lake.s3 import client, error_code, http_status, is_connection_failure, translate
 
 _FIRST_PAUSE = 1 / 120
 _LONGEST_PAUSE = 1 / 12
@@ -66,29 +67,37 @@ def is_lost(lease: Lease, *, at: float) -> bool:
     return at >= lease.expires_at + min(lease.seconds, _GRACE_SECONDS)
 
 
-def session_policy(bucket: str) -> dict[str, object]:
-    """The session policy that limits an application to the lake's bucket, whatever else the role allows."""
-    return {
-        "Version": "2012-10-17",
-        "Statement": [
-            {
-                "Effect": "Allow",
-                "Action": ["s3:ListBucket", "s3:ListBucketMultipartUploads", "s3:GetBucketLocation"],
-                "Resource": [f"arn:aws:s3:::{bucket}"],
-            },
-            {
-                "Effect": "Allow",
-                "Action": [
-                    "s3:GetObject",
-                    "s3:PutObject",
-                    "s3:DeleteObject",
-                    "s3:AbortMultipartUpload",
-                    "s3:ListMultipartUploadParts",
-                ],
-                "Resource": [f"arn:aws:s3:::{bucket}/*"],
-            },
-        ],
+@dataclass(frozen=True)
+class Reach:
+    """The objects of a lake's bucket that temporary credentials open: those below `prefix`, which ends with a slash.
+
+    The characters of a prefix that mean something in a policy (`*`, `?`, `$`) are the caller's to refuse.
+    """
+
+    prefix: str = ""
+    writing: bool = True
+
+
+WHOLE_LAKE = Reach()
+
+_READING = ["s3:GetObject"]
+_WRITING = ["s3:PutObject", "s3:DeleteObject", "s3:AbortMultipartUpload", "s3:ListMultipartUploadParts"]
+
+
+def session_policy(bucket: str, reach: Reach = WHOLE_LAKE) -> dict[str, object]:
+    """The session policy that limits credentials to the reach in the bucket, whatever else the role allows."""
+    listing: dict[str, object] = {"Effect": "Allow", "Resource": [f"arn:aws:s3:::{bucket}"]}
+    if reach.prefix:
+        listing["Action"] = ["s3:ListBucket"]
+        listing["Condition"] = {"StringLike": {"s3:prefix": [f"{reach.prefix}*"]}}
+    else:
+        listing["Action"] = ["s3:ListBucket", "s3:ListBucketMultipartUploads", "s3:GetBucketLocation"]
+    objects = {
+        "Effect": "Allow",
+        "Action": _READING + (_WRITING if reach.writing else []),
+        "Resource": [f"arn:aws:s3:::{bucket}/{reach.prefix}*"],
     }
+    return {"Version": "2012-10-17", "Statement": [listing, objects]}
 
 
 _REFUSALS = frozenset(
@@ -114,8 +123,12 @@ def sts_from_options(
     return Sts(endpoint or default_endpoint(first_endpoint, region), role_arn, seconds)
 
 
-def issue(lake: Lake, sts: Sts, credentials: Credentials, session: str, *, attempts: int = 4) -> Lease:
+def issue(
+    lake: Lake, sts: Sts, credentials: Credentials, session: str, *, attempts: int = 4, reach: Reach = WHOLE_LAKE
+) -> Lease:
     """Request temporary credentials, which appear as `session` in the store's own log.
+
+    Only those of a role can be limited to a `reach`.
 
     If the endpoint is a gateway of the lake, the next gateway is tried when one does not answer. Each request is tried
     `attempts` times with growing pauses. Raises `LakeError` if the store cannot be reached, does not support this, or
@@ -127,7 +140,7 @@ def issue(lake: Lake, sts: Sts, credentials: Credentials, session: str, *, attem
         endpoint, asked_at = places.pop(0), time.time()
         try:
             service = client("sts", lake, credentials, endpoint, attempts=attempts, read_seconds=10.0)
-            answer = _ask(service, lake, sts, session)
+            answer = _ask(service, lake, sts, session, reach)
             found = answer["Credentials"]
             given = validate_credentials(
                 Credentials(found["AccessKeyId"], found["SecretAccessKey"], found["SessionToken"])
@@ -143,7 +156,26 @@ def issue(lake: Lake, sts: Sts, credentials: Credentials, session: str, *, attem
         return make_lease(given, requested_at=asked_at, store_time=_date(date), expires_at=expires_at)
 
 
-def _ask(service: Any, lake: Lake, sts: Sts, session: str) -> Any:
+def gives_more(lake: Lake, sts: Sts, lease: Lease) -> bool:
+    """Report whether the store gives whoever holds these credentials others, without their limits.
+
+    Ceph 16 does, where the role's trust policy does not deny the role. Raises `LakeError` if the store does not answer.
+    """
+    service = client("sts", lake, lease.credentials, sts.endpoint, attempts=4, read_seconds=10.0)
+
+    def given(request: Callable[[], Any]) -> bool:
+        try:
+            request()
+        except Exception as error:
+            if not 400 <= http_status(error) < 500:
+                raise translate(error, lake, sts.endpoint) from error
+            return False
+        return True
+
+    return given(lambda: _ask(service, lake, sts, "penstock-limits", WHOLE_LAKE)) or given(service.get_session_token)
+
+
+def _ask(service: Any, lake: Lake, sts: Sts, session: str, reach: Reach) -> Any:
     if sts.role_arn is None:
         return service.get_session_token(DurationSeconds=sts.seconds)
     return service.assume_role(
@@ -151,7 +183,7 @@ def _ask(service: Any, lake: Lake, sts: Sts, session: str) -> Any:
         RoleSessionName=session,
         DurationSeconds=sts.seconds,
         # No spaces: RGW does not decode the form's “+”, and would find the policy malformed.
-        Policy=json.dumps(session_policy(lake.bucket), separators=(",", ":")),
+        Policy=json.dumps(session_policy(lake.bucket, reach), separators=(",", ":")),
     )
 
 

@@ -123,9 +123,13 @@ def make_user(directory: Path, layout: Layout) -> Credentials:
 def make_role(directory: Path, state: CephState) -> None:
     """Create the role that applications assume through STS, each narrowed by its own session policy."""
     doing = "creating the applications' role"
-    trust = _policy(Principal={"AWS": [f"arn:aws:iam:::user/{USER}"]}, Action=["sts:AssumeRole"])
+    # Ceph takes whoever has credentials of the role for the user, too, and gives them others without their limits.
+    trust = _policy(
+        {"Principal": {"AWS": [f"arn:aws:iam:::user/{USER}"]}, "Action": ["sts:AssumeRole"]},
+        {"Effect": "Deny", "Principal": {"AWS": [ROLE_ARN]}, "Action": ["sts:AssumeRole"]},
+    )
     buckets = [f"arn:aws:s3:::{name}" for name in state.lakes()]
-    allowed = _policy(Action=["s3:*"], Resource=[*buckets, *(f"{bucket}/*" for bucket in buckets)])
+    allowed = _policy({"Action": ["s3:*"], "Resource": [*buckets, *(f"{bucket}/*" for bucket in buckets)]})
     administer(directory, "role", "create", f"--role-name={ROLE}", f"--assume-role-policy-doc={trust}", activity=doing)
     administer(
         directory, "role-policy", "put", f"--role-name={ROLE}", "--policy-name=lake", f"--policy-doc={allowed}",
@@ -163,8 +167,8 @@ def set_quota(directory: Path, bucket: str, most_bytes: int) -> None:
     )  # fmt: skip
 
 
-def _policy(**statement: Any) -> str:
-    return json.dumps({"Version": "2012-10-17", "Statement": [{"Effect": "Allow", **statement}]})
+def _policy(*statements: Mapping[str, Any]) -> str:
+    return json.dumps({"Version": "2012-10-17", "Statement": [{"Effect": "Allow", **one} for one in statements]})
 
 
 def _make_directories(directory: Path, state: CephState) -> None:
