@@ -1,4 +1,4 @@
-"""Clients of Iceberg's REST catalog of a service, with the store's keys of their own."""
+"""Clients of Iceberg's REST catalog of a service, with the store's keys of their own or without any."""
 
 from __future__ import annotations
 
@@ -28,21 +28,19 @@ def _store(served: Served) -> tuple[Lake, Credentials]:
     return lake, lakes.credentials_of(lake)
 
 
-def catalog(served: Served, token: str | None = None, **properties: str) -> RestCatalog:
+def catalog(served: Served, token: str | None = None, *, own_keys: bool = True, **properties: str) -> RestCatalog:
     """PyIceberg, with an administrator's token by default."""
-    lake, keys = _store(served)
-    return RestCatalog(
-        "lake",
-        **{
-            "uri": f"{served.url}/iceberg",
-            "token": served.token if token is None else token,
+    if own_keys:
+        lake, keys = _store(served)
+        properties = {
             "s3.endpoint": lake.endpoints[0],
             "s3.region": lake.region,
             "s3.access-key-id": keys.access_key,
             "s3.secret-access-key": keys.secret_key,
             **properties,
-        },
-    )
+        }
+    login = {"uri": f"{served.url}/iceberg", "token": served.token if token is None else token}
+    return RestCatalog("lake", **login, **properties)
 
 
 def duckdb_extensions() -> list[Path]:
@@ -52,19 +50,23 @@ def duckdb_extensions() -> list[Path]:
 
 
 @contextmanager
-def duckdb_client(served: Served) -> Iterator[duckdb.DuckDBPyConnection]:
-    """DuckDB with the catalog attached as `lake`."""
-    lake, keys = _store(served)
+def duckdb_client(
+    served: Served, token: str | None = None, *, own_keys: bool = True
+) -> Iterator[duckdb.DuckDBPyConnection]:
+    """DuckDB with the catalog attached as `lake`, with an administrator's token by default."""
     with duckdb.connect(config={"allow_unsigned_extensions": True}) as client:
         for extension in duckdb_extensions():
             client.execute(f"LOAD '{extension}'")
+        if own_keys:
+            lake, keys = _store(served)
+            client.execute(
+                f"CREATE SECRET (TYPE s3, KEY_ID '{keys.access_key}', SECRET '{keys.secret_key}', "
+                f"REGION '{lake.region}', ENDPOINT '{lake.endpoints[0].removeprefix('http://')}', URL_STYLE 'path', "
+                "USE_SSL false)"
+            )
         client.execute(
-            f"CREATE SECRET (TYPE s3, KEY_ID '{keys.access_key}', SECRET '{keys.secret_key}', REGION '{lake.region}', "
-            f"ENDPOINT '{lake.endpoints[0].removeprefix('http://')}', URL_STYLE 'path', USE_SSL false)"
-        )
-        client.execute(
-            f"ATTACH '' AS lake (TYPE iceberg, ENDPOINT '{served.url}/iceberg', TOKEN '{served.token}', "
-            "ACCESS_DELEGATION_MODE 'none')"
+            f"ATTACH '' AS lake (TYPE iceberg, ENDPOINT '{served.url}/iceberg', TOKEN '{token or served.token}', "
+            f"ACCESS_DELEGATION_MODE '{'none' if own_keys else 'vended_credentials'}')"
         )
         yield client
 

@@ -22,6 +22,7 @@ from penstock.engine.repository.applications import now
 from penstock.engine.repository.retention import Retention
 from penstock.errors import NotFound
 from penstock.home import Home
+from penstock.lake.registry import Lakes
 from penstock.service.access_log import AnsweredRequest
 from penstock.service.auth import BrowserGrants
 from penstock.service.guards import ConcurrencyLimits, RequestCounts
@@ -30,6 +31,7 @@ from penstock.service.listening import PORT
 from penstock.service.problems import PathRedactor
 from penstock.service.spark_ui import SparkOrigin, SparkUi
 from penstock.service.streaming import ChangeNotifier, EngineEvents, EventFeed, LogTailing
+from penstock.service.vended_credentials import CredentialVendor
 
 if TYPE_CHECKING:
     from penstock.engine.tokens import TokenStore
@@ -132,7 +134,9 @@ class Service:
         self.browser_grants = BrowserGrants(self.tokens, now)
         self.request_counts = RequestCounts(self.bounds)
         self.spark_ui = SparkUi(self.tokens, now)
-        self.iceberg = IcebergFront(IcebergCatalog(self.home), DatabaseOwners(Database(self.home)))
+        self.iceberg = IcebergFront(
+            IcebergCatalog(self.home), DatabaseOwners(Database(self.home)), CredentialVendor(Lakes(self.home))
+        )
 
     def notify(self, application_id: str) -> None:
         """Announce that an application changed. Called on the event loop."""

@@ -26,6 +26,8 @@ from penstock.service.auth import READING
 
 _NAME = re.compile(r"[A-Za-z0-9_]{1,128}")
 _QUERY = ("purgeRequested", "snapshots")
+_DELEGATED, _DELEGABLE = "delegated", "penstock.delegable"
+"""What asks the catalog whether a table's location holds all of its files and nobody else's, and what says so."""
 _KEY_HEADER = "X-Penstock-Key"
 _CONFIG = ("config",)
 # A purge deletes a table's files one by one before it is answered.
@@ -51,6 +53,8 @@ class Request:
     path: tuple[str, ...]
     query: Mapping[str, str]
     body: bytes
+    delegated: bool = False
+    """True where the client asks for credentials with which it reads or writes the files of a table."""
 
     @property
     def reading(self) -> bool:
@@ -142,11 +146,16 @@ class Rights:
             if intent.action is Action.CHANGE:
                 self._require_change(namespace)
 
+    def changes(self, namespace: str) -> bool:
+        """Return whether the caller may change the namespace and what is in it."""
+        owner = self.owners.get(namespace)
+        return self.caller.may(Scope.SUBMIT) if owner is None else self.caller.may(Scope.SUBMIT, owner)
+
     def _require_change(self, namespace: str) -> None:
         owner = self.owners.get(namespace)
         if owner is not None:
             self.caller.require(Scope.SUBMIT, owner)
-        elif not self.caller.may(Scope.SUBMIT):
+        elif not self.changes(namespace):
             raise Forbidden(
                 f"The namespace {namespace} belongs to no instance, and your token has rights on some alone",
                 why="everybody reads it, so that not everybody may change it",
@@ -197,6 +206,14 @@ def snapshot_ids(request: Request) -> frozenset[int]:
     return frozenset(one for one in ids if isinstance(one, int))
 
 
+def opens_table(request: Request) -> bool:
+    """Return whether the answer is a table, with which a client goes to the store."""
+    match (request.method, request.path):
+        case ("GET", ("namespaces", _, "tables", _)) | ("POST", ("namespaces", _, "tables")):
+            return True
+    return False
+
+
 def error_answer(status: int, kind: str, message: str) -> Answer:
     """An error in the protocol's form; `kind` is the name of Iceberg's exception."""
     return Answer(status, json.dumps({"error": {"message": message, "type": kind, "code": status}}).encode())
@@ -232,6 +249,13 @@ class Catalog(Protocol):
         """End the process."""
 
 
+class Vendor(Protocol):
+    """Whoever issues credentials for the files of tables; see `vended_credentials.CredentialVendor`."""
+
+    def configuration(self, location: str, *, writing: bool, user: str) -> Mapping[str, str] | None:
+        """Return a client's settings, which open the files below the location; None where none can be limited so."""
+
+
 class IcebergFront:
     """Passes the requests on that their callers may make. Thread-safe."""
 
@@ -239,10 +263,12 @@ class IcebergFront:
         self,
         catalog: Catalog,
         owners: Callable[[], Mapping[str, str]],
+        vendor: Vendor,
         transport: httpx.BaseTransport | None = None,
     ) -> None:
         self._catalog = catalog
         self._owners = owners
+        self._vendor = vendor
         # The environment's proxies are not for loopback, and TLS is not used: no authority is loaded.
         no_authority = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         self._client = httpx.Client(
@@ -266,8 +292,27 @@ class IcebergFront:
         elif request.path[0] != "namespaces":
             # As it was read here: a body with a name given twice is read by others in other ways.
             request = replace(request, body=json.dumps(request.json()).encode())
+        if request.delegated and not opens_table(request):
+            request = replace(request, delegated=False)
         answer = self._send(request)
-        return _seen_by(rights, answer) if intent.action is Action.LIST and answer.status == 200 else answer
+        if answer.status != 200:
+            return answer
+        if request.delegated:
+            writing = rights.changes(intent.namespaces[0])
+            return self._with_credentials(answer, writing=writing, user=f"token-{caller.token_id}")
+        return _seen_by(rights, answer) if intent.action is Action.LIST else answer
+
+    def _with_credentials(self, answer: Answer, *, writing: bool, user: str) -> Answer:
+        """Add credentials for the table's files, where its location holds them all and nobody else's."""
+        body = json.loads(answer.body)
+        if body.get("config", {}).pop(_DELEGABLE, None) is None:
+            return answer
+        location = str(body["metadata"]["location"])
+        given = self._vendor.configuration(location, writing=writing, user=user)
+        if given is not None:
+            body["config"].update(given)
+            body["storage-credentials"] = [{"prefix": location, "config": given}]
+        return Answer(answer.status, json.dumps(body).encode())
 
     def close(self) -> None:
         self._client.close()
@@ -320,6 +365,8 @@ class IcebergFront:
         prefix = () if request.path == _CONFIG else ("lake",)
         path = "/".join(quote(part, safe="") for part in ("v1", *prefix, *request.path))
         query = {name: request.query[name] for name in _QUERY if name in request.query}
+        if request.delegated:
+            query[_DELEGATED] = "true"
         headers = {_KEY_HEADER: self._catalog.key, "Content-Type": "application/json"}
         answer = self._client.request(
             request.method, f"{url}/{path}", params=query, content=request.body, headers=headers

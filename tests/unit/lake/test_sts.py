@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.lake.model import Credentials
-from penstock.lake.sts import Lease, is_lost, make_lease, renewal_at, session_policy
+from penstock.lake.sts import Lease, Reach, is_lost, make_lease, renewal_at, session_policy
 
 KEYS = Credentials("AK", "secret", "token")
 HOUR = Lease(KEYS, issued_at=1000.0, expires_at=4600.0)
@@ -67,3 +67,13 @@ def test_the_session_policy_allows_the_lakes_bucket_and_no_other() -> None:
     assert isinstance(statements, list)
     assert [statement["Resource"] for statement in statements] == [["arn:aws:s3:::data"], ["arn:aws:s3:::data/*"]]
     assert not any("*" in action for statement in statements for action in statement["Action"])
+
+
+def test_a_session_policy_for_one_table_lists_and_opens_what_is_below_it() -> None:
+    prefix = "warehouse/sales.db/orders/"
+    listing, objects = session_policy("data", Reach(prefix, writing=False))["Statement"]  # type: ignore[misc]
+    assert (listing["Action"], listing["Resource"]) == (["s3:ListBucket"], ["arn:aws:s3:::data"])
+    assert listing["Condition"] == {"StringLike": {"s3:prefix": [f"{prefix}*"]}}
+    assert (objects["Action"], objects["Resource"]) == (["s3:GetObject"], [f"arn:aws:s3:::data/{prefix}*"])
+    writing = session_policy("data", Reach(prefix))["Statement"][1]  # type: ignore[index]
+    assert {"s3:PutObject", "s3:DeleteObject"} < set(writing["Action"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import httpx
@@ -139,6 +140,17 @@ class FakeCatalog:
         self.processes = 0
 
 
+class Vendor:
+    """Issues credentials for every location but one, and records for what."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[str, bool, str]] = []
+
+    def configuration(self, location: str, *, writing: bool, user: str) -> dict[str, str] | None:
+        self.asked.append((location, writing, user))
+        return None if location.endswith("none") else {"s3.access-key-id": "AKTEMP"}
+
+
 class Stage:
     def __init__(self, handler: Callable[[httpx.Request], httpx.Response]) -> None:
         self.sent: list[httpx.Request] = []
@@ -148,7 +160,8 @@ class Stage:
             self.sent.append(request)
             return handler(request)
 
-        self.front = IcebergFront(self.catalog, lambda: OWNERS, httpx.MockTransport(answered))
+        self.vendor = Vendor()
+        self.front = IcebergFront(self.catalog, lambda: OWNERS, self.vendor, httpx.MockTransport(answered))
 
     def ask(self, request: Request, who: Caller = ADMINISTRATOR, instance: str = "team-a") -> tuple[int, Any]:
         answer = self.front.answer(who, instance, request)
@@ -166,6 +179,54 @@ def test_a_request_is_passed_on_with_the_key_and_known_parameters_alone() -> Non
     (sent,) = stage.sent
     assert sent.headers["x-penstock-key"] == "secret"
     assert sent.url.raw_path == b"/v1/lake/namespaces/sales/tables/a%2Fb%20%C3%BC?snapshots=refs"
+
+
+def table_at(location: str, *, delegable: bool = True) -> Callable[[httpx.Request], httpx.Response]:
+    """A catalog with a table there, which says where asked whether credentials for its location will do."""
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        config = {"penstock.delegable": "true"} if delegable and request.url.params.get("delegated") else {}
+        return httpx.Response(200, json={"metadata": {"location": location}, "config": config})
+
+    return answer
+
+
+def delegated(method: str, path: str, body: object = None) -> Request:
+    return replace(asked(method, path, body), delegated=True)
+
+
+LOAD = delegated("GET", "namespaces/sales/tables/orders")
+
+
+def test_a_client_that_asks_for_credentials_gets_those_for_the_table_and_no_more_than_its_rights() -> None:
+    location = "s3a://lake/warehouse/sales.db/orders"
+    stage = Stage(table_at(location))
+    status, body = stage.ask(LOAD, TEAM_A)
+    given = {"s3.access-key-id": "AKTEMP"}
+    assert (status, body["config"]) == (200, given)
+    assert body["storage-credentials"] == [{"prefix": location, "config": given}]
+    stage.ask(LOAD, READER_A)
+    stage.ask(delegated("GET", "namespaces/tpcds/tables/sales"), TEAM_A)
+    stage.ask(delegated("POST", "namespaces/sales/tables", {"name": "orders"}), TEAM_A)
+    assert [writing for _, writing, _ in stage.vendor.asked] == [True, False, False, True]
+    assert {(at, user) for at, _, user in stage.vendor.asked} == {(location, "token-1")}
+
+
+@pytest.mark.parametrize(
+    ("request_", "location", "delegable"),
+    [
+        (asked("GET", "namespaces/sales/tables/orders"), "s3a://lake/warehouse/sales.db/orders", True),
+        (LOAD, "s3a://lake/warehouse/stock.db/orders", False),
+        (LOAD, "s3a://lake/none", True),
+        (delegated("GET", "namespaces/sales/views/orders"), "s3a://lake/warehouse/sales.db/orders", True),
+        (delegated("POST", "namespaces/sales/tables/orders", {}), "s3a://lake/warehouse/sales.db/orders", True),
+    ],
+    ids=["not asked for", "files of others", "no policy for it", "a view", "a commit"],
+)
+def test_there_are_no_credentials_where(request_: Request, location: str, delegable: bool) -> None:
+    status, body = Stage(table_at(location, delegable=delegable)).ask(request_)
+    assert (status, body["config"]) == (200, {})
+    assert "storage-credentials" not in body
 
 
 def test_what_a_caller_may_not_do_never_reaches_the_catalog() -> None:

@@ -64,7 +64,8 @@ def passed_on(
     segments = raw.decode("ascii", "replace").removeprefix(request.scope.get("root_path", "")).split("/")
     # Split before it is decoded: a name may have a slash.
     path = tuple(unquote(part) for part in segments[4:])
-    asked = iceberg.Request(request.method, path, dict(request.query_params), body)
+    delegated = "vended-credentials" in request.headers.get("x-iceberg-access-delegation", "")
+    asked = iceberg.Request(request.method, path, dict(request.query_params), body, delegated)
     return _response(service.iceberg.answer(caller, instance, asked))
 
 

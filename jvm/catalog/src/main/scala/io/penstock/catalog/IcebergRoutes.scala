@@ -11,7 +11,7 @@ import org.apache.iceberg.exceptions._
 import org.apache.iceberg.rest.RESTCatalogProperties.SnapshotMode
 import org.apache.iceberg.rest._
 import org.apache.iceberg.rest.requests._
-import org.apache.iceberg.rest.responses.{ConfigResponse, ErrorResponse}
+import org.apache.iceberg.rest.responses.{ConfigResponse, ErrorResponse, LoadTableResponse}
 import org.apache.iceberg.shaded.com.fasterxml.jackson.annotation.{JsonAutoDetect, PropertyAccessor}
 import org.apache.iceberg.shaded.com.fasterxml.jackson.core.JsonProcessingException
 import org.apache.iceberg.shaded.com.fasterxml.jackson.databind.{
@@ -57,10 +57,14 @@ private[catalog] final class IcebergRoutes(catalog: BaseMetastoreViewCatalog wit
     Endpoint.V1_CREATE_TABLE -> answer { call =>
       val request = call.body[CreateTableRequest]
       check(call.namespace, Option(request.location), request.properties)
-      if (request.stageCreate) CatalogHandlers.stageTableCreate(catalog, call.namespace, request)
-      else CatalogHandlers.createTable(catalog, call.namespace, request)
+      val made =
+        if (request.stageCreate) CatalogHandlers.stageTableCreate(catalog, call.namespace, request)
+        else CatalogHandlers.createTable(catalog, call.namespace, request)
+      opened(call, made)
     },
-    Endpoint.V1_LOAD_TABLE -> answer(call => CatalogHandlers.loadTable(catalog, call.table, call.snapshots)),
+    Endpoint.V1_LOAD_TABLE -> answer(call =>
+      opened(call, CatalogHandlers.loadTable(catalog, call.table, call.snapshots))
+    ),
     Endpoint.V1_TABLE_EXISTS -> done(call => CatalogHandlers.tableExists(catalog, call.table)),
     Endpoint.V1_UPDATE_TABLE -> answer { call =>
       val request = call.body[UpdateTableRequest]
@@ -107,6 +111,16 @@ private[catalog] final class IcebergRoutes(catalog: BaseMetastoreViewCatalog wit
 
   private def config: ConfigResponse = ConfigResponse.builder.withEndpoints(handlers.map(_._1).asJava).build()
 
+  /** The answer with a table, which says, where asked, whether credentials for its location alone will do. */
+  private def opened(call: RestCall, table: LoadTableResponse): LoadTableResponse =
+    if (call.delegated && locations.holdsAllOf(call.namespace, table.tableMetadata))
+      LoadTableResponse.builder
+        .withTableMetadata(table.tableMetadata)
+        .addAllConfig(table.config)
+        .addConfig(Delegable, "true")
+        .build()
+    else table
+
   /** Iceberg's own catalog would drop a table of another format, which it does not list. */
   private def drop(table: TableIdentifier): Unit = {
     CatalogHandlers.tableExists(catalog, table)
@@ -148,6 +162,9 @@ private[catalog] final class IcebergRoutes(catalog: BaseMetastoreViewCatalog wit
 
 private[catalog] object IcebergRoutes {
   val ConfigPath = "/v1/config"
+
+  /** The setting of an answer by which the service learns that it may give credentials for the table's location. */
+  val Delegable = "penstock.delegable"
 
   private def answer[T <: RESTResponse](handle: RestCall => T): RestCall => Option[RESTResponse] =
     call => Some(handle(call))
@@ -200,6 +217,7 @@ private[catalog] final case class RestCall(parts: Map[String, String], query: Ma
   def view: TableIdentifier = TableIdentifier.of(namespace, parts("view"))
   def parent: Namespace = query.get("parent").filter(_.nonEmpty).fold(Namespace.empty)(RestCall.namespaceOf)
   def purge: Boolean = query.get("purgeRequested").exists(_.equalsIgnoreCase("true"))
+  def delegated: Boolean = query.get("delegated").contains("true")
 
   def snapshots: SnapshotMode =
     query.get("snapshots").fold(SnapshotMode.ALL)(mode => SnapshotMode.valueOf(mode.toUpperCase(Locale.ROOT)))

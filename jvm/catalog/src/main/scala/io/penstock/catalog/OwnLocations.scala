@@ -5,11 +5,11 @@ import java.util
 import scala.jdk.CollectionConverters._
 
 import org.apache.hadoop.fs.Path
-import org.apache.iceberg.TableProperties
 import org.apache.iceberg.catalog.{Namespace, SupportsNamespaces}
 import org.apache.iceberg.exceptions.ForbiddenException
 import org.apache.iceberg.io.{FileIO, InputFile, OutputFile}
 import org.apache.iceberg.view.ViewProperties
+import org.apache.iceberg.{TableMetadata, TableProperties}
 
 /**
  * The rule by which clients of the REST catalog name locations: within that of the table's own namespace, and in no
@@ -36,6 +36,20 @@ private[catalog] final class OwnLocations(catalog: SupportsNamespaces) {
       .flatMap(locationOf)
       .filter(other => own.exists(OwnLocations.within(_, other)))
     own.exists(OwnLocations.within(_, location)) && !inner.exists(OwnLocations.within(_, location))
+  }
+
+  /**
+   * Whether all files of a table lie at its location, and nothing of another namespace does. Tables made of another
+   * one's files (`system.snapshot`) have files elsewhere.
+   */
+  def holdsAllOf(namespace: Namespace, table: TableMetadata): Boolean = {
+    def others = catalog.listNamespaces.asScala.filter(_ != namespace).flatMap(locationOf)
+    allows(namespace, table.location) &&
+    !others.exists(OwnLocations.within(table.location, _)) &&
+    OwnLocations.Properties.forall(name =>
+      Option(table.properties.get(name)).forall(OwnLocations.within(table.location, _))
+    ) &&
+    !table.propertyAsBoolean("snapshot", false)
   }
 
   private def locationOf(namespace: Namespace): Option[String] =

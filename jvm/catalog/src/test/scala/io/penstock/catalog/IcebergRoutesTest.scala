@@ -108,6 +108,37 @@ class IcebergRoutesTest extends AnyFunSuite {
     assert(create("orders").isDefined)
   }
 
+  test("credentials for a table's location will do where all of its files are there, and nobody else's") {
+    val fixture = new Fixture
+    val warehouse = "s3a://lake/warehouse"
+    def delegable(namespace: String, location: String, properties: (String, String)*): Boolean = {
+      val table = TableIdentifier.of(namespace, "orders")
+      fixture.catalog.buildTable(table, schema).withLocation(location).withProperties(properties.toMap.asJava).create()
+      def config(query: (String, String)*) = {
+        val loaded = fixture.ask("GET", s"namespaces/$namespace/tables/orders", query = query.toMap)
+        loaded.get.asInstanceOf[LoadTableResponse].config.asScala
+      }
+      assert(config().isEmpty)
+      val found = config("delegated" -> "true")
+      fixture.catalog.dropTable(table)
+      found.contains(IcebergRoutes.Delegable)
+    }
+    assert(delegable("sales", s"$warehouse/sales.db/orders"))
+    assert(delegable("default", s"$warehouse/orders"))
+    assert(delegable("sales", s"$warehouse/sales.db/orders", "write.data.path" -> s"$warehouse/sales.db/orders/files"))
+    // Files of its own elsewhere, or files of others.
+    assert(!delegable("sales", s"$warehouse/sales.db/orders", "write.data.path" -> s"$warehouse/sales.db/files"))
+    assert(!delegable("sales", s"$warehouse/sales.db/orders", "snapshot" -> "true"))
+    assert(!delegable("sales", s"$warehouse/stock.db/orders"))
+    assert(!delegable("default", s"$warehouse/stock.db/orders"))
+    assert(!delegable("default", warehouse))
+    // As on a table that only its first commit will create.
+    val location = s"$warehouse/sales.db/staged"
+    val staged = s"""{"name": "staged", "schema": $columns, "stage-create": true, "location": "$location"}"""
+    val made = fixture.ask("POST", "namespaces/sales/tables", staged, Map("delegated" -> "true"))
+    assert(made.get.asInstanceOf[LoadTableResponse].config.containsKey(IcebergRoutes.Delegable))
+  }
+
   test("a table does not ask for locks, for which its commits would wait in vain") {
     val fixture = new Fixture
     intercept[ForbiddenException](fixture.create("orders", """, "properties": {"engine.hive.lock-enabled": "true"}"""))
