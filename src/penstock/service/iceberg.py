@@ -27,7 +27,7 @@ from penstock.service.auth import READING
 _NAME = re.compile(r"[A-Za-z0-9_]{1,128}")
 _QUERY = ("purgeRequested", "snapshots")
 _DELEGATED, _DELEGABLE = "delegated", "penstock.delegable"
-"""What asks the catalog whether a table's location holds all of its files and nobody else's, and what says so."""
+"""The parameter that asks whether a table's location holds its files and nobody else's, and the setting that says so."""
 _KEY_HEADER = "X-Penstock-Key"
 _CONFIG = ("config",)
 # A purge deletes a table's files one by one before it is answered.
@@ -250,7 +250,7 @@ class Catalog(Protocol):
 
 
 class Vendor(Protocol):
-    """Whoever issues credentials for the files of tables; see `vended_credentials.CredentialVendor`."""
+    """The issuer of credentials for the files of tables; see `vended_credentials.CredentialVendor`."""
 
     def configuration(self, location: str, *, writing: bool, user: str) -> Mapping[str, str] | None:
         """Return a client's settings, which open the files below the location; None where none can be limited so."""

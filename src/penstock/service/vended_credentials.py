@@ -24,7 +24,7 @@ _log = logging.getLogger(__name__)
 
 
 def reach_of(lake: Lake, location: str, *, writing: bool) -> Reach | None:
-    """What credentials for the files below `location` open; None where no policy would say it.
+    """Return the reach of credentials for the files below `location`; None where no policy would say it.
 
     At least two parts below the bucket: whatever a table's metadata say, its credentials are not for the warehouse.
     """

@@ -51,7 +51,7 @@ class JdbcServer(spark: SparkSession, token: String) {
 
   private def service[S: ClassTag]: S = server.getServices.asScala.collectFirst { case found: S => found }.get
 
-  /** Of a map that Hive's class `M` keeps to itself. */
+  /** The values of a map that Hive's class `M` keeps to itself. */
   private def values[M: ClassTag, V](of: M, map: String): Iterable[V] = {
     val field = implicitly[ClassTag[M]].runtimeClass.getDeclaredField(map)
     field.setAccessible(true)

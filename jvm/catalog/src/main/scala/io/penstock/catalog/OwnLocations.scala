@@ -28,13 +28,12 @@ private[catalog] final class OwnLocations(catalog: SupportsNamespaces) {
       )
     }
 
-  def allows(namespace: Namespace, location: String): Boolean = {
+  def allows(namespace: Namespace, location: String): Boolean = allows(namespace, location, others(namespace))
+
+  private def allows(namespace: Namespace, location: String, others: => Seq[String]): Boolean = {
     val own = locationOf(namespace)
     // The namespace `default` lies around the others.
-    def inner = catalog.listNamespaces.asScala
-      .filter(_ != namespace)
-      .flatMap(locationOf)
-      .filter(other => own.exists(OwnLocations.within(_, other)))
+    def inner = others.filter(other => own.exists(OwnLocations.within(_, other)))
     own.exists(OwnLocations.within(_, location)) && !inner.exists(OwnLocations.within(_, location))
   }
 
@@ -43,14 +42,17 @@ private[catalog] final class OwnLocations(catalog: SupportsNamespaces) {
    * one's files (`system.snapshot`) have files elsewhere.
    */
   def holdsAllOf(namespace: Namespace, table: TableMetadata): Boolean = {
-    def others = catalog.listNamespaces.asScala.filter(_ != namespace).flatMap(locationOf)
-    allows(namespace, table.location) &&
-    !others.exists(OwnLocations.within(table.location, _)) &&
+    lazy val elsewhere = others(namespace)
+    allows(namespace, table.location, elsewhere) &&
+    !elsewhere.exists(OwnLocations.within(table.location, _)) &&
     OwnLocations.Properties.forall(name =>
       Option(table.properties.get(name)).forall(OwnLocations.within(table.location, _))
     ) &&
     !table.propertyAsBoolean("snapshot", false)
   }
+
+  private def others(namespace: Namespace): Seq[String] =
+    catalog.listNamespaces.asScala.toSeq.filter(_ != namespace).flatMap(locationOf)
 
   private def locationOf(namespace: Namespace): Option[String] =
     Option(catalog.loadNamespaceMetadata(namespace).get("location"))
