@@ -27,7 +27,7 @@ from penstock.service.auth import READING
 _NAME = re.compile(r"[A-Za-z0-9_]{1,128}")
 _QUERY = ("purgeRequested", "snapshots")
 _DELEGATED, _DELEGABLE = "delegated", "penstock.delegable"
-"""The parameter that asks whether a table's location holds its files and nobody else's, and the setting that says so."""
+"""The parameter that asks whether a table's location holds its files and nobody else's; the setting that says so."""
 _KEY_HEADER = "X-Penstock-Key"
 _CONFIG = ("config",)
 # A purge deletes a table's files one by one before it is answered.
