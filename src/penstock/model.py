@@ -93,6 +93,11 @@ class ClusterSize(JsonRecord):
         return self.executor.cores * self.executors
 
     @property
+    def working_cores(self) -> int:
+        """The cores that work on the data: those of the executors, or of the driver without any."""
+        return self.executor_cores or self.driver.cores
+
+    @property
     def scratch_memory_of_executor(self) -> int:
         """One executor's share of the scratch memory, in bytes."""
         return self.scratch_memory_bytes // self.executors

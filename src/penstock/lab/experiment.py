@@ -15,6 +15,7 @@ from typing import TypeVar
 from penstock import units
 from penstock.clusters import machine
 from penstock.clusters.local import LocalBackend
+from penstock.engine.engines.registry import SPARK
 from penstock.errors import InvalidInput, MissingRequirement
 from penstock.home import Home
 from penstock.lab import conditions, launchers
@@ -22,7 +23,7 @@ from penstock.lab.environment import Environment
 from penstock.lab.workloads.base import Suite
 from penstock.lake import stores
 from penstock.lake.model import Lake
-from penstock.model import SPARK_INTERNAL, ApplicationSpec, ClusterSize
+from penstock.model import ApplicationSpec, ClusterSize
 
 Item = TypeVar("Item")
 
@@ -90,6 +91,24 @@ class Arm:
     gateways: int | None = None
     """The number of the lake's gateways that it uses; None for all."""
 
+    @property
+    def on_spark(self) -> bool:
+        return self.suite.query_engine is SPARK
+
+    @property
+    def applied_profile(self) -> str:
+        return self.profile or (self.suite.profile if self.on_spark else self.suite.query_engine.profile)
+
+    @property
+    def applied_settings(self) -> dict[str, str]:
+        """The settings of the suite and of the arm."""
+        return {**self.suite.meaning, **self.settings} if self.on_spark else dict(self.settings)
+
+    @property
+    def applied_size(self) -> ClusterSize:
+        """The size of the measured applications: another engine takes its own from that of a Spark cluster."""
+        return self.suite.query_engine.usual_size(self.size)
+
 
 @dataclass(frozen=True)
 class MeasurementPlan:
@@ -125,6 +144,23 @@ def require_valid(arms: Sequence[Arm], plan: MeasurementPlan) -> None:
     for arm in arms:
         arm.suite.check_options()
         launchers.require_settings(arm.launcher, arm.settings)
+        if not arm.on_spark:
+            _require_foreign(arm)
+
+
+def _require_foreign(arm: Arm) -> None:
+    """Refuse choices of an arm that only Spark has. The engine refuses settings itself."""
+    chosen = {
+        "launcher": None if arm.launcher == launchers.PENSTOCK else arm.launcher,
+        "profile": arm.profile,
+        "gateways": arm.gateways,
+    }
+    if key := next((key for key, value in chosen.items() if value is not None), None):
+        raise InvalidInput(
+            f"{arm.name} cannot have the {key} {chosen[key]}",
+            why=f"its engine is {arm.suite.query_engine.title}, and this is a choice for Spark",
+            fix=f"omit the {key} for this engine",
+        )
 
 
 def require_distinct_buckets(lakes: Sequence[Lake]) -> None:
@@ -154,11 +190,11 @@ def require_feasible(bench: Environment, arm: Arm) -> None:
             why="plain Spark runs on this machine, and Penstock's clusters do not",
             fix="measure both on one machine: a home without a cluster file",
         )
-    settings = {**arm.suite.meaning, **arm.settings}
-    profile = arm.profile or arm.suite.profile
+    settings = arm.applied_settings
     arm.suite.check_size(arm.size, bench.engine.backend.capacity())
     arm.suite.check_lake(bench.lake)
-    bench.engine.resolve(ApplicationSpec(SPARK_INTERNAL, arm.size, arm.name, profile=profile, settings=settings))
+    program, profile = arm.suite.query_engine.program, arm.applied_profile
+    bench.engine.resolve(ApplicationSpec(program, arm.applied_size, arm.name, profile=profile, settings=settings))
     conditions.require_scratch(bench, settings)
     root = bench.home.root
     needed = 0.0

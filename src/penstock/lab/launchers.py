@@ -28,6 +28,8 @@ from penstock.catalog.metastore import Metastore
 from penstock.clusters import shim
 from penstock.clusters.backend import Observation
 from penstock.engine.engine import Engine
+from penstock.engine.engines.contract import QueryEngine
+from penstock.engine.engines.registry import SPARK
 from penstock.errors import ClusterError, InvalidInput
 from penstock.formats import as_properties
 from penstock.home import Home, read_json, write_atomically, write_json
@@ -335,18 +337,22 @@ LAUNCHERS = (PENSTOCK, PLAIN)
 
 @dataclass(frozen=True)
 class Job:
-    """One of the lab's Spark applications, for one run. Plain Spark ignores `profile` and its settings."""
+    """One of the lab's applications, for one run. Plain Spark ignores `profile` and its settings.
+
+    `main_class` is None for statements, which the `engine` runs by itself.
+    """
 
     run: str
     role: str
     name: str
-    main_class: str
+    main_class: str | None
     arguments: Sequence[str]
     size: ClusterSize
     profile: str
     settings: Mapping[str, str]
     cores_per_core: float = CORES_PER_CORE
     """The number of times that the engine may promise a core; plain Spark ignores it."""
+    engine: QueryEngine = SPARK
 
 
 @dataclass(frozen=True)
@@ -384,7 +390,7 @@ class EngineLauncher:
 
     def run(self, job: Job, doing: Callable[[str], None]) -> JobResult:
         spec = ApplicationSpec(
-            application=str(workloads_jar()),
+            application=job.engine.program if job.main_class is None else str(workloads_jar()),
             main_class=job.main_class,
             name=job.name,
             size=job.size,
@@ -432,12 +438,21 @@ def require_settings(launcher: str, settings: Iterable[str]) -> None:
 
 
 def promised_size(
-    engine: Engine, size: ClusterSize, launcher: str, profile: str, settings: Mapping[str, str]
+    engine: Engine,
+    size: ClusterSize,
+    launcher: str,
+    profile: str,
+    settings: Mapping[str, str],
+    *,
+    program: str = SPARK_INTERNAL,
 ) -> ClusterSize:
-    """Return the size with the memory for overheads and scratch that the settings give, which is what a run costs."""
+    """Return the size with the memory for overheads and scratch that the settings give, which is what a run costs.
+
+    `program` is the query engine's.
+    """
     if launcher == PLAIN:
         return _plain_size(size, settings)
-    spec = ApplicationSpec(SPARK_INTERNAL, size, "size", profile=profile, settings=settings)
+    spec = ApplicationSpec(program, size, "size", profile=profile, settings=settings)
     return engine.resolve(spec).spec.size
 
 
@@ -458,7 +473,7 @@ class PlainLauncher:
             master=local_cluster_master(size),
             size=size,
             jar=workloads_jar(),
-            main_class=job.main_class,
+            main_class=str(job.main_class),
             arguments=job.arguments,
             settings=job.settings,
             on_progress=lambda seconds: doing(f"{units.seconds(seconds)} so far"),

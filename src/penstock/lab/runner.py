@@ -123,9 +123,10 @@ def measure_remaining(begun: Sequence[StartedArm], plan: MeasurementPlan, listen
 
 def _prepared(arm: Arm, session: Session) -> PenstockError | None:
     """Create the arm's data if missing; return the failure, if any."""
-    # All arms share the data, so it is created in one way: by the engine, without an added round trip.
-    near = conditions.without_round_trip(session.settings)
-    own = replace(session, launcher=launchers.EngineLauncher(session.bench), settings=near)
+    # All arms share the data, so it is created in one way: by Spark on the engine, without an added round trip.
+    near = {**arm.suite.meaning, **conditions.without_round_trip(session.settings)}
+    size = replace(arm.size, executors=arm.size.executors or 1)  # a resumed arm has the size of its query engine
+    own = replace(session, launcher=launchers.EngineLauncher(session.bench), settings=near, size=size)
     return _failure(lambda: arm.suite.prepare(own), session.listener, f"{arm.name} is not measured. ")
 
 
@@ -148,13 +149,14 @@ def _begin_all(open_bench: OpenEnvironment, experiments: Sequence[Experiment]) -
 
 def _begin(bench: Environment, arm: Arm, shared: Mapping[str, Any]) -> Recorder:
     suite = arm.suite
-    profile, settings = arm.profile or suite.profile, {**suite.meaning, **arm.settings}
+    profile, settings = arm.applied_profile, arm.applied_settings
+    program = suite.query_engine.program
     description = bench.describe(
         suite.workload,
         arm.name,
-        size=launchers.promised_size(bench.engine, arm.size, arm.launcher, profile, settings),
+        size=launchers.promised_size(bench.engine, arm.applied_size, arm.launcher, profile, settings, program=program),
         scale=suite.description_scale,
-        profile=profile if arm.launcher == launchers.PENSTOCK else None,
+        profile=profile if arm.launcher == launchers.PENSTOCK and arm.on_spark else None,
         settings=settings,
         launcher=arm.launcher,
         backend="local" if arm.launcher == launchers.PLAIN else bench.engine.backend.name,
@@ -166,14 +168,14 @@ def _begin(bench: Environment, arm: Arm, shared: Mapping[str, Any]) -> Recorder:
 
 def _session(stack: ExitStack, begun: StartedArm, listener: ProgressListener) -> Session:
     arm = begun.arm
-    settings = {**arm.suite.meaning, **arm.settings}
+    settings = arm.applied_settings
     return Session(
         bench=begun.bench,
         recorder=begun.recorder,
         launcher=stack.enter_context(launchers.open_launcher(arm.launcher, begun.bench)),
         listener=listener,
         size=arm.size,
-        profile=arm.profile or arm.suite.profile,
+        profile=arm.applied_profile,
         settings=stack.enter_context(conditions.scratch_placed(begun.bench, settings, arm.suite.needs_bytes())),
     )
 

@@ -8,6 +8,8 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
+from penstock.engine.engines.contract import QueryEngine
+from penstock.engine.engines.registry import SPARK
 from penstock.errors import NotFound
 from penstock.lab.environment import Environment, slug
 from penstock.lab.launchers import Job, JobResult, Launcher
@@ -140,10 +142,11 @@ class Session:
     def application(
         self,
         role: str,
-        main_class: str,
+        main_class: str | None,
         arguments: Sequence[str],
         *,
         name: str,
+        engine: QueryEngine = SPARK,
         size: ClusterSize | None = None,
         profile: str | None = None,
         settings: Mapping[str, str] | None = None,
@@ -153,6 +156,7 @@ class Session:
     ) -> JobResult:
         """Run one of the lab's applications to its end on a dedicated cluster and record its cost.
 
+        Without a `main_class` it runs statements in the `engine`, of the size that this takes from the cluster's.
         `more` is recorded with it (its user, say). Raises `ClusterError` with the end of its output where it failed and
         `must_succeed`. May be called by several threads at once.
         """
@@ -162,10 +166,11 @@ class Session:
             name=name,
             main_class=main_class,
             arguments=arguments,
-            size=size or self.size,
+            size=engine.usual_size(size or self.size),
             profile=profile or self.profile,
             settings={**self.bench.gateway_settings(), **self.settings, **(settings or {})},
             cores_per_core=self.cores_per_core,
+            engine=engine,
         )
         report = doing or self.listener.now
 

@@ -1,4 +1,4 @@
-"""Commands of workloads, generated from the options of their suites; and `startup`, which measures no suite."""
+"""Commands of workloads, generated from the options of their suites; `engines` and `startup`, which compare."""
 
 from __future__ import annotations
 
@@ -144,6 +144,38 @@ def _compare_gateways(
 
     arms = [arm("one gateway", 1), arm("two gateways", 2), arm("one of two killed", 2, kill=True)]
     runs = run_arms(arms, plan(repetitions, warmup, drop_caches=False))
+    show(Console(), runs)
+    end_as(runs)
+
+
+@app.command("engines")
+@shared.sized(options.SIZES)
+def engines_command(
+    *,
+    engines: Annotated[str, typer.Option(help="Engines to compare, e.g. spark,duckdb.", show_default="all")] = "",
+    scale: Annotated[float, typer.Option(help="TPC-DS scale factor.", min=0.001)] = 1,
+    queries: Annotated[Optional[str], typer.Option(help="Queries to run, e.g. q3,q7.")] = None,  # noqa: UP045
+    query_set: Annotated[str, typer.Option("--set", help="all (104), io54, or nine.")] = "all",
+    repetitions: options.Repetitions = 3,
+    warmup: options.Warmup = 0,
+    drop_caches: options.DropCaches = False,
+    lake: options.LakeName = None,
+    sized: shared.Sized,
+) -> None:
+    """Run TPC-DS on each engine over the same tables, in turns. Exit code 9 if an answer is wrong.
+
+    The results are times, core-seconds, memory and cost. An engine of one process gets the cores and memory of an
+    executor. DuckDB outside Penstock verifies every answer from the same files.
+    """
+    from penstock.engine.engines.registry import ENGINES, engine_named
+    from penstock.lab.experiment import Arm
+    from penstock.lab.workloads.tpcds import Tpcds
+
+    chosen = [engine_named(name.strip()) for name in engines.split(",")] if engines else list(ENGINES.values())
+    suite = suite_of(Tpcds, {"scale": scale, "queries": queries, "set": query_set})
+    size = sized(options.usual_size(suite))
+    arms = [Arm(engine.title, replace(suite, engine=engine.name), size, lake) for engine in chosen]
+    runs = run_arms(arms, plan(repetitions, warmup, drop_caches))
     show(Console(), runs)
     end_as(runs)
 

@@ -29,6 +29,8 @@ class QueryEngine(ABC):
     """
 
     name: ClassVar[str]
+    title: ClassVar[str]
+    """The name in headings and sentences."""
     program: ClassVar[str]
     main_class: ClassVar[str | None] = None
     has_executors: ClassVar[bool] = True

@@ -22,6 +22,7 @@ _PLACES = ("{cluster}", "{artifacts}")
 
 class DuckDb(QueryEngine):
     name = "duckdb"
+    title = "DuckDB"
     program = DUCKDB_INTERNAL
     has_executors = False
 

@@ -2,7 +2,7 @@
 
 `penstock.engine.engines.duckdb` writes its command line; it may spill into the directory where it starts. The results
 have the form of `io.penstock.sql.SqlRunner`, and so have the exit codes: 0, 1 for a statement that failed, after which
-none runs, and 2 for a wrong command line.
+none runs without `--keep-going`, and 2 for a wrong command line.
 
 A statement sees each table as the catalog has it when the statement begins. It reaches the lake's bucket and its own
 directory, and no other file or address.
@@ -49,6 +49,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--output", required=True)
     parser.add_argument("--statements-file", required=True)
     parser.add_argument("--limit", type=int)
+    parser.add_argument("--keep-going", action="store_true")
     given = parser.parse_args(arguments)
     log = given.artifacts / "driver.log"
     logging.basicConfig(filename=log, level=logging.INFO, format="%(asctime)s %(message)s", encoding="utf-8")
@@ -66,7 +67,9 @@ def run(given: argparse.Namespace) -> int:
     script = lake.read_text(given.statements_file)
     with connection(lake, cores=access["cores"], memory_bytes=access["memory_bytes"]) as database:
         tables = Tables(Catalog(access["metastore"]), lake)
-        runner = StatementRunner(database, tables, limit=given.limit, progress=Progress(given.cluster))
+        runner = StatementRunner(
+            database, tables, limit=given.limit, keep_going=given.keep_going, progress=Progress(given.cluster)
+        )
         with lake.renewed(database):
             results = list(runner.results(script))
     content = "".join(json.dumps(result, ensure_ascii=False, allow_nan=False) + "\n" for result in results)
@@ -90,7 +93,7 @@ class Progress:
         write_json(
             self._file,
             {
-                "description": "",
+                "description": f"statement {done + 1} of {statements}" if done < statements else "",
                 "stages": [stage] if done < statements else [],
                 "tasks_done": done,
                 **dict.fromkeys(others, 0),
@@ -170,14 +173,24 @@ class Statement:
 
 
 class StatementRunner:
-    """Runs statements in turn, until one fails. `limit` is the largest number of rows per result, None for all."""
+    """Runs statements in turn, until one fails or, with `keep_going`, all of them.
+
+    `limit` is the largest number of rows per result, None for all.
+    """
 
     def __init__(
-        self, database: duckdb.DuckDBPyConnection, tables: Tables, *, limit: int | None, progress: Progress
+        self,
+        database: duckdb.DuckDBPyConnection,
+        tables: Tables,
+        *,
+        limit: int | None,
+        keep_going: bool = False,
+        progress: Progress,
     ) -> None:
         self._database = database
         self._tables = tables
         self._limit = limit
+        self._keep_going = keep_going
         self._progress = progress
         self._remembered: list[str] = []
         """The words of statements that later ones may run again: those of views, macros and prepared statements."""
@@ -190,12 +203,12 @@ class StatementRunner:
             return
         for done, statement in enumerate(statements):
             self._progress.show(done, len(statements))
-            started = time.monotonic()
+            started_ms, started = round(time.time() * 1000), time.monotonic()
             result = self._explained(statement)
             taken = (time.monotonic() - started) * 1000
             _log.info("statement %d of %d: %.0f ms", done + 1, len(statements), taken)
-            yield {"statement": statement.text, **result, **({} if "error" in result else {"elapsed_ms": taken})}
-            if "error" in result:
+            yield {"statement": statement.text, **result, "started_ms": started_ms, "elapsed_ms": taken}
+            if "error" in result and not self._keep_going:
                 return
         self._progress.show(len(statements), len(statements))
 

@@ -19,6 +19,7 @@ HIVE_SITE = "hive-site.xml"
 
 class Spark(QueryEngine):
     name = "spark"
+    title = "Spark"
     program = SPARK_INTERNAL
     main_class = "io.penstock.sql.SqlRunner"
     profile = "sql"

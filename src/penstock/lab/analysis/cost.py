@@ -23,11 +23,11 @@ from penstock.lab.analysis.samples import (
     Measure,
     complete_rounds,
     counted,
-    executor_cores,
     gb_per_core_hour,
     measured_in_turns,
     measures_by_name,
     natural_key,
+    working_cores,
 )
 from penstock.lab.analysis.usl import Curve
 from penstock.lab.records import Description, Run
@@ -232,7 +232,7 @@ def run_cost(run: Run, prices: Prices) -> RunCost:
     seconds = statistics.median(done.seconds)
     clusters = concurrent_clusters(run)
     cost = clusters * hourly(size, prices) * seconds / 3600
-    return RunCost(seconds, clusters * size.executor_cores, cost, done.bytes)
+    return RunCost(seconds, clusters * size.working_cores, cost, done.bytes)
 
 
 @dataclass(frozen=True)
@@ -278,7 +278,7 @@ def differing(runs: Sequence[Run], names: Sequence[str] = tuple(CONDITIONS)) -> 
 
 def differ_in_size_alone(runs: Sequence[Run]) -> bool:
     """Return whether the runs differ in their number of cores and in no other of the conditions."""
-    sizes = {(executor_cores(run.description.size), repr(run.description.size)) for run in runs}
+    sizes = {(working_cores(run.description.size), repr(run.description.size)) for run in runs}
     cores = {count for count, _ in sizes}
     return differing(runs) == ("cluster size",) and len(cores) == len(sizes) and 0 not in cores
 
@@ -295,8 +295,8 @@ def sizing(runs: Sequence[Run], prices: Prices | None = None) -> Sizing:
     done = [completed_work(run, names) for run in runs]
     for run, one in zip(runs, done, strict=True):
         size = cluster_size(run)
-        times[size.executor_cores] = one.rounds
-        sizes[size.executor_cores] = size
+        times[size.working_cores] = one.rounds
+        sizes[size.working_cores] = size
     largest, clusters = sizes[max(sizes)], max(concurrent_clusters(run) for run in runs)
 
     def cluster_hour(cores: int) -> float:

@@ -12,11 +12,11 @@ from typing import Any
 from penstock import units
 from penstock.lab.analysis.samples import (
     counted,
-    executor_cores,
     failed_checks,
     measured_in_turns,
     natural_key,
     validation_counts,
+    working_cores,
 )
 from penstock.lab.analysis.verdicts import FEWEST
 from penstock.lab.records import Description, Run, Sample
@@ -375,7 +375,7 @@ def _size(described: Description) -> str:
         return ""
     driver, executor = described.size["driver"], described.size["executor"]
     memory = driver["memory_bytes"] + described.size["executors"] * executor["memory_bytes"]
-    return f"{units.plural(executor_cores(described.size), 'core')}, {units.size(memory)}"
+    return f"{units.plural(working_cores(described.size), 'core')}, {units.size(memory)}"
 
 
 def _own_machine(described: Description) -> str:

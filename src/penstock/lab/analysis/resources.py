@@ -13,7 +13,7 @@ import statistics
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from penstock.lab.analysis.samples import GB, Measure, counted, executor_cores, natural_key, seconds_of
+from penstock.lab.analysis.samples import GB, Measure, counted, natural_key, seconds_of, working_cores
 from penstock.lab.analysis.verdicts import Ratio, holm, ratio
 from penstock.lab.records import Run, Sample
 from penstock.summary import IoMetrics
@@ -217,7 +217,7 @@ def core_seconds_per_gb(run: Run, measure: Measure) -> float | None:
 
 def cores(run: Run) -> int:
     """Cores of the executors; 0 where no application counts, or its size is unknown."""
-    return executor_cores(run.description.size) if roles(run) else 0
+    return working_cores(run.description.size) if roles(run) else 0
 
 
 def main_measure(run: Run, found: Sequence[Measure]) -> Measure | None:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from penstock.lab.records import Run, Sample
+from penstock.model import ClusterSize
 
 
 def counted(run: Run, kind: str) -> list[Sample]:
@@ -287,14 +288,14 @@ def seconds_of(sample: Sample) -> float:
 def gb_per_core_hour(amount: float, seconds: float, cores: int) -> float:
     """GB per core and hour: size / cores / seconds × 3600, the price/performance figure of the Ceph and Spark studies.
 
-    More is better. `amount` is in bytes; `cores` are those of the executors.
+    More is better. `amount` is in bytes; `cores` are those that work on the data.
     """
     return amount / GB / cores / seconds * 3600
 
 
-def executor_cores(size: Any) -> int:
-    """The executor cores of a description's `size`; 0 where none is recorded."""
-    return int(size["executors"] * size["executor"]["cores"]) if size else 0
+def working_cores(size: Any) -> int:
+    """`ClusterSize.working_cores` of a description's `size`; 0 where none is recorded."""
+    return ClusterSize.from_json(size).working_cores if size else 0
 
 
 _Found = Sequence[tuple[str, Work, Sample]]

@@ -54,7 +54,7 @@ class Cell:
         """Throughput per core; None where the workload has no size, or ran on no cluster."""
         if not self.work.bytes or not self.run.description.size:
             return None
-        cores = cost.concurrent_clusters(self.run) * cost.cluster_size(self.run).executor_cores
+        cores = cost.concurrent_clusters(self.run) * cost.cluster_size(self.run).working_cores
         return gb_per_core_hour(self.work.bytes, self.seconds, cores)
 
     def raw_bytes(self, store: Store) -> float | None:

@@ -178,6 +178,8 @@ def cluster_text(size: Mapping[str, Any]) -> str:
     if not size:
         return ""
     driver, executor = size["driver"], size["executor"]
+    if not size["executors"]:
+        return f"1 process of {units.plural(driver['cores'], 'core')}, {units.size(driver['memory_bytes'])}"
     return (
         f"driver {units.plural(driver['cores'], 'core')}, {units.size(driver['memory_bytes'])}; "
         f"{units.plural(size['executors'], 'executor')} of {units.plural(executor['cores'], 'core')}, "

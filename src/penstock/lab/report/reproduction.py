@@ -84,7 +84,7 @@ def _choices(one: Description) -> dict[str, Any]:
             "launcher": one.launcher,
             "profile": one.profile,
             "driver_memory": units.short_size(driver["memory_bytes"]),
-            "executors": one.size["executors"],
+            "executors": one.size["executors"] or None,
             "executor_cores": executor["cores"],
             "executor_memory": units.short_size(executor["memory_bytes"]),
         }

@@ -20,6 +20,8 @@ from typing import Any, ClassVar
 from penstock import units
 from penstock.clusters.spark_settings import with_user_options
 from penstock.engine.engines import spark as engine_settings
+from penstock.engine.engines.contract import QueryEngine
+from penstock.engine.engines.registry import SPARK
 from penstock.engine.policy import admission
 from penstock.errors import ClusterError, NotFound
 from penstock.formats import as_properties
@@ -48,7 +50,12 @@ class Suite(ABC):
     profile: ClassVar[str]
     """The default workload profile."""
     meaning: ClassVar[Mapping[str, str]] = {}
-    """Spark settings that define the computation, not its speed: the same in every arm."""
+    """Spark settings that define the computation, not its speed: the same in every arm with Spark."""
+
+    @property
+    def query_engine(self) -> QueryEngine:
+        """The engine that is measured. Spark prepares the data for any."""
+        return SPARK
 
     @property
     def description_scale(self) -> float | None:

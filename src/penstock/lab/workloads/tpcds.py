@@ -11,10 +11,13 @@ import re
 import zipfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
 from penstock import units
+from penstock.engine.engines.contract import QueryEngine
+from penstock.engine.engines.registry import SPARK, engine_named
 from penstock.errors import InvalidInput, MissingRequirement, NotFound
 from penstock.lab import progress, validation
 from penstock.lab.analysis.samples import natural_key
@@ -23,6 +26,7 @@ from penstock.lab.launchers import JobResult
 from penstock.lab.session import Session
 from penstock.lab.workloads.base import Suite
 from penstock.lab.workloads.options import Computed, ObjectSize, Option, Reload
+from penstock.lab.workloads.statements import QueryScript, run_script
 from penstock.lake.model import Lake
 from penstock.lake.registry import EMBEDDED
 from penstock.units import KIB, MIB
@@ -311,6 +315,7 @@ class Tpcds(Suite):
 
     scale: Scale = 1
     queries: Queries = ALL
+    engine: Annotated[str, Option("Engine of the queries: spark or duckdb.")] = SPARK.name
     iterations: Annotated[int, Option("Executions of each query in one repetition.", least=1)] = 1
     warm_iterations: Annotated[int, Option("Uncounted rounds before those, in the same cluster.", least=0)] = 0
     validate: Annotated[bool, Option("Verify every answer against DuckDB.")] = True
@@ -332,7 +337,17 @@ class Tpcds(Suite):
     def data(self) -> TpcdsData:
         return TpcdsData(self.scale, self.object_size_bytes, local=self.location == LOCAL, layout=self.layout)
 
+    @property
+    def query_engine(self) -> QueryEngine:
+        return engine_named(self.engine)
+
     def check_options(self) -> None:
+        if self.location == LOCAL and self.query_engine is not SPARK:
+            raise InvalidInput(
+                f"{self.engine} cannot read tables from {LOCAL}",
+                why="it reaches the lake alone",
+                fix="--location lake, or --engine spark",
+            )
         if self.location not in LOCATIONS:
             raise InvalidInput(
                 f"Tables cannot be read from {self.location}", fix=f"choose one of {', '.join(LOCATIONS)}"
@@ -360,6 +375,7 @@ class Tpcds(Suite):
             session,
             self.data,
             self.queries,
+            engine=self.query_engine,
             iterations=self.iterations,
             warm_iterations=self.warm_iterations,
             doing=query_progress(session, self.queries),
@@ -387,6 +403,7 @@ def power_run(
     data: TpcdsData,
     names: Sequence[str],
     *,
+    engine: QueryEngine = SPARK,
     iterations: int = 1,
     warm_iterations: int = 0,
     key: str = "power",
@@ -398,27 +415,35 @@ def power_run(
 
     Raises `ClusterError` where the application left no samples.
     """
-    output = session.key(key)
-    ran = session.application(
-        role,
-        f"{MAIN}.PowerRun",
-        (
-            *("--database", data.database(session.bench.lake)),
-            *("--queries", ",".join(names)),
-            *("--iterations", str(iterations)),
-            *("--warmup", str(warm_iterations)),
-            *("--output", session.uri(output)),
-        ),
-        name=f"{name}, scale {data.scale:g}",
-        doing=doing,
-        must_succeed=False,
-    )
-    samples = session.report_of(ran, f"{output}/samples.jsonl")
+    title, database = f"{name}, scale {data.scale:g}", data.database(session.bench.lake)
+    answered: Callable[[], list[dict[str, Any]]]
+    if engine is SPARK:
+        output = session.key(key)
+        ran = session.application(
+            role,
+            f"{MAIN}.PowerRun",
+            (
+                *("--database", database),
+                *("--queries", ",".join(names)),
+                *("--iterations", str(iterations)),
+                *("--warmup", str(warm_iterations)),
+                *("--output", session.uri(output)),
+            ),
+            name=title,
+            doing=doing,
+            must_succeed=False,
+        )
+        samples = session.report_of(ran, f"{output}/samples.jsonl")
+        answered = partial(session.json_lines, f"{output}/answers.jsonl")
+    else:
+        script = QueryScript(database, query_texts(workloads_jar(), names), iterations, warm_iterations)
+        ran, results = run_script(session, engine, script, key=key, role=role, name=title, doing=doing)
+        samples, answered = script.samples(results), partial(script.answers, results)
     for sample in samples:
         session.record("query", **sample)
 
     def answers() -> list[dict[str, Any]]:
-        found = session.json_lines(f"{output}/answers.jsonl")
+        found = answered()
         lost = {sample["query"] for sample in samples if sample["status"] == "ok"} - {line["query"] for line in found}
         return found + [{"query": query} for query in names if query in lost]
 

@@ -58,7 +58,9 @@ private case class StatementResult(record: Map[String, Any], error: Option[Strin
 private class StatementRun(spark: SparkSession, limit: Option[Int]) {
 
   def execute(statement: String): StatementResult = {
+    val startedMs = System.currentTimeMillis()
     val started = System.nanoTime()
+    def times = ListMap[String, Any]("started_ms" -> startedMs, "elapsed_ms" -> (System.nanoTime() - started) / 1e6)
     try {
       val frame = spark.sql(statement)
       // One more than asked for tells a full answer from a cut one.
@@ -68,14 +70,13 @@ private class StatementRun(spark: SparkSession, limit: Option[Int]) {
         "statement" -> statement,
         "columns" -> JsonValues.columns(frame.schema),
         "rows" -> shown.map(JsonValues.row).toSeq,
-        "truncated" -> (rows.length > shown.length),
-        "elapsed_ms" -> (System.nanoTime() - started) / 1e6
+        "truncated" -> (rows.length > shown.length)
       )
-      StatementResult(record, None)
+      StatementResult(record ++ times, None)
     } catch {
       case NonFatal(error) =>
         val message = SqlErrors.message(error)
-        StatementResult(ListMap("statement" -> statement, "error" -> message), Some(message))
+        StatementResult(ListMap[String, Any]("statement" -> statement, "error" -> message) ++ times, Some(message))
     }
   }
 }

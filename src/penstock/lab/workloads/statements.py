@@ -1,0 +1,116 @@
+"""Queries as the statements of an engine that is not Spark: its application, and its results as the lab's samples."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from penstock.engine.engines.contract import QueryEngine
+from penstock.lab.answers import DUCKDB_SETTINGS, to_duckdb
+from penstock.lab.launchers import JobResult
+from penstock.lab.session import Session
+
+
+@dataclass(frozen=True)
+class QueryScript:
+    """The queries of one application, each `iterations` times after `warm_iterations` uncounted rounds, in order."""
+
+    database: str
+    queries: Mapping[str, str]
+    """The texts as Spark runs them, by their names."""
+    iterations: int = 1
+    warm_iterations: int = 0
+
+    @property
+    def text(self) -> str:
+        settings = [f"SET {name} = '{value}'" for name, value in DUCKDB_SETTINGS.items()]
+        rounds = [to_duckdb(name, text).strip().rstrip(";") for name, text in self.queries.items()] * self._rounds
+        return "".join(f"{statement};\n" for statement in (*settings, f'USE "{self.database}"', *rounds))
+
+    @property
+    def before(self) -> int:
+        """The number of statements before the first query."""
+        return len(DUCKDB_SETTINGS) + 1
+
+    @property
+    def statements(self) -> int:
+        return self.before + len(self.queries) * self._rounds
+
+    @property
+    def _rounds(self) -> int:
+        return self.warm_iterations + self.iterations
+
+    def position(self, statement: int) -> str | None:
+        """Describe the statement of this number, from 1, as `q3 (5 of 104)`; None before the first query."""
+        index = statement - self.before - 1
+        names = list(self.queries)
+        return f"{names[index % len(names)]} ({index + 1} of {len(names) * self._rounds})" if index >= 0 else None
+
+    def samples(self, results: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+        """The sample of each counted execution, as Spark's power run writes it."""
+        return [_sample(name, iteration, result) for name, iteration, result in self._counted(results)]
+
+    def answers(self, results: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+        """The answer of each query's first counted execution, where it succeeded."""
+        return [
+            {
+                "query": name,
+                "columns": [column["name"] for column in result["columns"]],
+                "types": [column["type"] for column in result["columns"]],
+                "rows": result["rows"],
+            }
+            for name, iteration, result in self._counted(results)
+            if iteration == 1 and "error" not in result
+        ]
+
+    def _counted(self, results: Sequence[Mapping[str, Any]]) -> list[tuple[str, int, Mapping[str, Any]]]:
+        found = []
+        for index, result in enumerate(results[self.before :]):
+            rounds, place = divmod(index, len(self.queries))
+            if rounds >= self.warm_iterations:
+                found.append((list(self.queries)[place], rounds - self.warm_iterations + 1, result))
+        return found
+
+
+def _sample(name: str, iteration: int, result: Mapping[str, Any]) -> dict[str, Any]:
+    times = {"started_ms": result["started_ms"], "elapsed_ms": result["elapsed_ms"]}
+    if "error" in result:
+        return {"query": name, "iteration": iteration, **times, "rows": 0, "status": "failed", "error": result["error"]}
+    return {"query": name, "iteration": iteration, **times, "rows": len(result["rows"]), "status": "ok"}
+
+
+def run_script(
+    session: Session,
+    engine: QueryEngine,
+    script: QueryScript,
+    *,
+    key: str,
+    role: str,
+    name: str,
+    doing: Callable[[str], None],
+) -> tuple[JobResult, list[dict[str, Any]]]:
+    """Run the script in one application of the engine; return its result, and a line for each statement.
+
+    Raises `ClusterError` where the application did not reach the end of the script.
+    """
+
+    def progress(description: str) -> None:
+        statement = description.removeprefix("statement ").partition(" ")[0]
+        doing((script.position(int(statement)) if statement.isdigit() else None) or description)
+
+    output = f"{session.key(key)}/results.jsonl"
+    with session.bench.engine.exchange(session.bench.lake).send_statements(script.text) as source:
+        ran = session.application(
+            role,
+            None,
+            ("--output", session.uri(output), "--statements-file", source, "--keep-going"),
+            name=name,
+            engine=engine,
+            doing=progress,
+            must_succeed=False,
+        )
+    results = session.report_of(ran, output)
+    if len(results) < script.statements:
+        ran.explain()
+    return ran, results
