@@ -172,7 +172,8 @@ def engines_command(
     from penstock.lab.workloads.tpcds import Tpcds
 
     chosen = [engine_named(name.strip()) for name in engines.split(",")] if engines else list(ENGINES.values())
-    suite = suite_of(Tpcds, {"scale": scale, "queries": queries, "set": query_set})
+    given = {"scale": scale, "queries": queries, "set": query_set}
+    suite = suite_of(Tpcds, {name: value for name, value in given.items() if value is not None})
     size = sized(options.usual_size(suite))
     arms = [Arm(engine.title, replace(suite, engine=engine.name), size, lake) for engine in chosen]
     runs = run_arms(arms, plan(repetitions, warmup, drop_caches))
