@@ -12,9 +12,11 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+from penstock.engine.interactive.sessions import LocalExchange
 from penstock.engine.submission import Submission
 from penstock.errors import NotFound
-from penstock.lake.model import ObjectInfo, ObjectStore
+from penstock.home import Home
+from penstock.lake.model import Lake, ObjectInfo, ObjectStore
 from penstock.model import Application, ApplicationSpec, Capacity, State
 
 NOW = datetime(2026, 1, 1, tzinfo=timezone.utc)
@@ -65,7 +67,11 @@ class PretendingEngine:
         self.strays: list[Application] = []
         self._turn = threading.Lock()
         self.artifacts = self
-        self.backend = SimpleNamespace(name="local", capacity=lambda: Capacity(2, 16 << 30))
+        self.backend = SimpleNamespace(name="local", shares_files=True, capacity=lambda: Capacity(2, 16 << 30))
+        self.home: Home | None = None
+
+    def exchange(self, lake: Lake) -> LocalExchange:
+        return LocalExchange(self, lake)  # type: ignore[arg-type]
 
     def resolve(self, spec: ApplicationSpec) -> Submission:
         return Submission(spec, {}, ())

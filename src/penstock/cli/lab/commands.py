@@ -156,7 +156,7 @@ def engines_command(
     scale: Annotated[float, typer.Option(help="TPC-DS scale factor.", min=0.001)] = 1,
     queries: Annotated[Optional[str], typer.Option(help="Queries to run, e.g. q3,q7.")] = None,  # noqa: UP045
     query_set: Annotated[str, typer.Option("--set", help="all (104), io54, or nine.")] = "all",
-    repetitions: options.Repetitions = 3,
+    repetitions: options.Repetitions = 5,
     warmup: options.Warmup = 0,
     drop_caches: options.DropCaches = False,
     lake: options.LakeName = None,

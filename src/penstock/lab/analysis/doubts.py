@@ -337,7 +337,9 @@ def _differences(group: Sequence[Run], called: Mapping[str, str], subject: str) 
         ("changed commit", _values(group, called, lambda one: one.commit or ""), "with one commit"),
     ]
     if subject != SIZE and not (turns and len({_choices(one) for one in described}) == 1):
-        found.append(("different cluster sizes", _values(group, called, _size), "on clusters of one size"))
+        # The memory of an engine of one process has no driver's beside it, which no choice of sizes would change.
+        size = _cores if len({bool(_executors(one)) for one in described}) > 1 else _size
+        found.append(("different cluster sizes", _values(group, called, size), "on clusters of one size"))
     if not turns or subject:
         profiles = _values(group, called, lambda one: one.profile or "")
         settings = sorted({name for one in described for name in one.settings if _differs(name, described)})
@@ -370,12 +372,20 @@ def _choices(described: Description) -> tuple[str, ...]:
     return (*chosen, *(repr(sorted(mapping.items())) for mapping in mappings))
 
 
+def _executors(described: Description) -> int:
+    return int(described.size.get("executors", 0))
+
+
+def _cores(described: Description) -> str:
+    return units.plural(working_cores(described.size), "core") if described.size else ""
+
+
 def _size(described: Description) -> str:
     if not described.size:
         return ""
     driver, executor = described.size["driver"], described.size["executor"]
-    memory = driver["memory_bytes"] + described.size["executors"] * executor["memory_bytes"]
-    return f"{units.plural(working_cores(described.size), 'core')}, {units.size(memory)}"
+    memory = driver["memory_bytes"] + _executors(described) * executor["memory_bytes"]
+    return f"{_cores(described)}, {units.size(memory)}"
 
 
 def _own_machine(described: Description) -> str:

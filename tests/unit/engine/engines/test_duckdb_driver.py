@@ -51,6 +51,21 @@ def test_the_first_failure_ends_the_run(run: StatementRunner) -> None:
     assert 'Referenced column "nosuch" not found' in bad["error"]
 
 
+def test_told_to_keep_going_it_runs_what_follows_a_failure(tmp_path: Path) -> None:
+    with duckdb.connect() as database:
+        runner = StatementRunner(
+            database,
+            Views(),  # type: ignore[arg-type]
+            limit=None,
+            keep_going=True,
+            progress=Progress(tmp_path),
+        )
+        bad, good = runner.results("SELECT nosuch FROM orders; SELECT 2")
+    assert "nosuch" in bad["error"]
+    assert good["rows"] == [[2]]
+    assert bad["started_ms"] <= good["started_ms"]
+
+
 def test_a_script_that_is_no_sql_runs_nothing(run: StatementRunner) -> None:
     (only,) = run.results("CREATE TEMP TABLE made AS SELECT 1; SELEKT 2")
     assert "syntax error" in only["error"]

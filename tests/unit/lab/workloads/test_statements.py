@@ -1,0 +1,125 @@
+"""Queries run as one script of an engine that is not Spark, and its results are the lab's samples."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pytest
+
+from penstock.engine.engines.registry import engine_named
+from penstock.errors import InvalidInput
+from penstock.lab import runner
+from penstock.lab.experiment import Arm, MeasurementPlan
+from penstock.lab.workloads import tpcds
+from penstock.lab.workloads.statements import QueryScript
+from penstock.model import DUCKDB_INTERNAL, ClusterSize, ProcessSize
+from tests.unit.lab.lab_fakes import Silent
+from tests.unit.lab.tpcds_world import SIZE, World
+
+SCRIPT = QueryScript("tpcds_sf1", {"q1": "SELECT `a` FROM t;", "q2": "SELECT 2"}, iterations=2, warm_iterations=1)
+SUITE = tpcds.Tpcds(scale=0.1, queries=("q1", "q2"), engine="duckdb")
+
+
+def result(value: int, **more: Any) -> dict[str, Any]:
+    times = {"started_ms": 1000 + value, "elapsed_ms": float(value)}
+    return {"statement": "", "columns": [{"name": "a", "type": "int"}], "rows": [[value]], **times, **more}
+
+
+def results_of(values: Sequence[int]) -> list[dict[str, Any]]:
+    return [result(0)] * SCRIPT.before + [result(value) for value in values]
+
+
+@pytest.fixture
+def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
+    return World(tmp_path, monkeypatch)
+
+
+def test_the_script_is_the_queries_in_duckdb_s_words_for_each_round() -> None:
+    statements = [one.query for one in duckdb.extract_statements(SCRIPT.text)]
+    assert len(statements) == SCRIPT.statements
+    assert [text.strip(" ;\n") for text in statements[SCRIPT.before :]] == ['SELECT "a" FROM t', "SELECT 2"] * 3
+    assert statements[SCRIPT.before - 1].strip() == 'USE "tpcds_sf1"'
+
+
+def test_progress_names_the_query_that_runs() -> None:
+    first = SCRIPT.before + 1
+    found = [SCRIPT.position(number) for number in (1, first, first + 1, first + 2)]
+    assert found == [None, "q1 (1 of 6)", "q2 (2 of 6)", "q1 (3 of 6)"]
+
+
+def test_only_counted_rounds_are_samples_and_the_first_of_them_is_the_answer() -> None:
+    results = results_of([1, 2, 3, 4, 5, 6])
+    found = [(one["query"], one["iteration"], one["elapsed_ms"], one["rows"]) for one in SCRIPT.samples(results)]
+    assert found == [("q1", 1, 3.0, 1), ("q2", 1, 4.0, 1), ("q1", 2, 5.0, 1), ("q2", 2, 6.0, 1)]
+    assert SCRIPT.answers(results) == [
+        {"query": "q1", "columns": ["a"], "types": ["int"], "rows": [[3]]},
+        {"query": "q2", "columns": ["a"], "types": ["int"], "rows": [[4]]},
+    ]
+
+
+def test_a_failed_query_is_a_sample_with_its_error_and_has_no_answer() -> None:
+    script = replace(SCRIPT, iterations=1, warm_iterations=0)
+    failed = {"statement": "", "error": "out of memory", "started_ms": 1, "elapsed_ms": 2.0}
+    results = [*results_of([1]), failed]
+    first, second = script.samples(results)
+    assert (first["status"], second["status"], second["error"]) == ("ok", "failed", "out of memory")
+    assert [answer["query"] for answer in script.answers(results)] == ["q1"]
+
+
+def test_the_engine_s_application_has_the_executor_s_size_and_none_of_spark_s_settings(world: World) -> None:
+    larger = replace(SIZE, executor=ProcessSize(2, 1 << 30))
+    (run,) = runner.measure(lambda _: world.bench, [Arm("DuckDB", SUITE, larger)], MeasurementPlan(), Silent())
+    assert run.outcome == "ok"
+    load, power = world.engine.submitted
+    assert load.size == larger
+    assert (power.application, power.main_class, power.settings) == (DUCKDB_INTERNAL, None, {})
+    assert (power.size.driver, power.size.executors) == (larger.executor, 0)
+    assert run.description.profile is None
+    assert ClusterSize.from_json(run.description.size).working_cores == 2
+    assert [sample["verdict"] for sample in run.of_kind("answer")] == ["equal", "equal"]
+
+
+def test_a_wrong_answer_of_the_engine_is_found(world: World) -> None:
+    world.answers["q2"] = [["2.60"]]
+    assert world.measure(SUITE).outcome == "wrong"
+
+
+def test_a_query_that_failed_in_the_engine_fails_the_run_and_the_others_are_checked(world: World) -> None:
+    world.failing = {"q1"}
+    run = world.measure(SUITE)
+    assert run.outcome == "failed"
+    assert [(sample["query"], sample["verdict"]) for sample in run.of_kind("answer")] == [("q2", "equal")]
+
+
+def test_a_script_that_did_not_reach_its_end_is_a_failure_that_says_why(world: World) -> None:
+    world.leaves_samples = False
+    (repetition,) = world.measure(SUITE).of_kind("repetition")
+    assert "ended as" in repetition["error"]
+
+
+@pytest.mark.parametrize(
+    ("choice", "words"),
+    [
+        ({"launcher": "plain"}, "the launcher plain"),
+        ({"profile": "sql"}, "the profile sql"),
+        ({"gateways": 1}, "the gateways 1"),
+    ],
+)
+def test_choices_for_spark_alone_are_refused(world: World, choice: dict[str, Any], words: str) -> None:
+    with pytest.raises(InvalidInput, match=words):
+        runner.measure(
+            lambda _: world.bench, [replace(Arm("DuckDB", SUITE, SIZE), **choice)], MeasurementPlan(), Silent()
+        )
+    assert not world.engine.submitted
+
+
+def test_an_engine_that_there_is_not_and_a_place_that_it_cannot_read_are_refused(world: World) -> None:
+    with pytest.raises(InvalidInput, match="no engine “impala”"):
+        world.measure(replace(SUITE, engine="impala"))
+    with pytest.raises(InvalidInput, match="duckdb cannot read tables from local"):
+        world.measure(replace(SUITE, location="local"))
+    assert engine_named("duckdb").title == "DuckDB"
