@@ -52,6 +52,8 @@ class World:
         monkeypatch.setattr(Environment, "has_tables", lambda bench, database: database in self.tables)
         monkeypatch.setattr(tpcds, "workloads_jar", lambda: Path("penstock-workloads.jar"))
         monkeypatch.setattr(tpcds, "query_texts", lambda jar, names: {name: TEXTS[name] for name in names})
+        # On a busy machine a repetition of more than a second would be doubted.
+        monkeypatch.setattr(runner, "disturbance_warning", lambda *_: None)
         monkeypatch.setattr(benches, "versions", lambda: {"spark": "4.1.2"})
         monkeypatch.setattr(launchers, "workloads_jar", lambda: Path("penstock-workloads.jar"))
         self.engine.home = self.home
