@@ -49,6 +49,7 @@ class Suite(ABC):
     title: ClassVar[str]
     profile: ClassVar[str]
     """The default workload profile."""
+    runs_in_plain_spark: ClassVar[bool] = True
     meaning: ClassVar[Mapping[str, str]] = {}
     """Spark settings that define the computation, not its speed: the same in every arm with Spark."""
 

@@ -1,6 +1,7 @@
-"""Pipelines: ETL (delimited text to Parquet and ORC), enrichment (sales joined with clicks), and k-means.
+"""Pipelines: ETL (delimited text to Parquet and ORC), enrichment (sales joined with clicks), k-means, and MERGE.
 
-Bad lines are counted and stored separately; the centres that k-means finds are compared with the generated ones.
+Bad lines are counted and stored separately; the centres that k-means finds are compared with the generated ones, and so
+is each row of a table into which changes are merged.
 """
 
 from __future__ import annotations
@@ -311,4 +312,53 @@ class KMeans(Suite):
             ),
             name=f"K-means of {units.size(self.bytes)}",
         )
+        session.replay(report)
+
+
+_MERGE_MAIN = "io.penstock.workloads.merge"
+MODES = ("copy-on-write", "merge-on-read")
+_ORDER_BYTES = 60
+
+
+@dataclass(frozen=True)
+class Merge(Suite):
+    """A repetition loads an Iceberg table, merges small, wide and late changes into it, and checks every row."""
+
+    workload: ClassVar[str] = "merge"
+    title: ClassVar[str] = "MERGE"
+    profile: ClassVar[str] = "etl"
+    runs_in_plain_spark: ClassVar[bool] = False
+
+    rows: Annotated[int, Option("Rows to load, e.g. 1m.", parse=parse_count, show=short_count)] = DEFAULT_ROWS
+    mode: Annotated[str, Option("Iceberg's mode: copy-on-write, or merge-on-read (delete files).")] = MODES[0]
+    seed: Annotated[int, Option("Seed of the generated rows.", least=0)] = 1
+
+    def check_options(self) -> None:
+        if self.mode not in MODES:
+            raise InvalidInput(f"There is no mode {self.mode}", fix=f"--mode {' or '.join(MODES)}")
+
+    def needs_bytes(self) -> int:
+        # The table, rewritten as a whole by the wide changes, and the rows once more in the shuffle of the checks.
+        return 4 * self.rows * _ORDER_BYTES
+
+    def repetition(self, session: Session) -> None:
+        location, report = session.key("orders"), session.key("merge") + ".jsonl"
+        # The same for each attempt, whose application drops what a killed one has left.
+        database = f"lab_{session.recorder.description.id}_{session.repetition}".replace("-", "_")
+        try:
+            session.application(
+                "merge",
+                f"{_MERGE_MAIN}.Merge",
+                (
+                    *("--rows", str(self.rows)),
+                    *("--seed", str(self.seed)),
+                    *("--mode", self.mode),
+                    *("--database", database),
+                    *("--location", session.uri(location)),
+                    *("--report", session.uri(report)),
+                ),
+                name=f"MERGE into {units.count(self.rows)} rows",
+            )
+        finally:
+            session.remove(location)
         session.replay(report)

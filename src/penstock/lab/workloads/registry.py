@@ -60,6 +60,13 @@ WORKLOADS = {
         "pipelines:KMeans",
         "Train k-means on points from the store. Exit code 9 if the centres found are not the generated ones.",
     ),
+    "merge": Workload(
+        "pipelines:Merge",
+        """Merge small, wide and late-arriving changes into an Iceberg table. Exit code 9 if a row is wrong.
+
+        Late changes carry versions older than those of rows changed before, and must not win.
+        """,
+    ),
     "terasort": Workload(
         "sort:TeraSort",
         "Generate, sort and validate the sort benchmark's records. Exit code 9 if the result is wrong.",

@@ -33,6 +33,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "etl": {"size": "1m", "formats": "orc", "bad_share": 0.00001},
     "enrichment": {"scale": 2},
     "kmeans": {"points": "1234", "seed": 9},
+    "merge": {"rows": "2m", "mode": "merge-on-read", "seed": 3},
     "terasort": {"size": "10g", "skew": True, "partitions": 7},
     "ingest": {"duration": "30m", "rate": "100m", "keep": True},
     "blocks": {"directory": "/usr", "depth": 4},
@@ -108,6 +109,16 @@ def test_the_command_repeats_the_experiment_on_any_machine(workload: str) -> Non
         arms = [replace(arm, launcher="penstock") for arm in arms]
     (experiment,) = experiments_of(reproduction.command(described(arms)))
     assert experiment == Experiment([recorded(arm) for arm in arms], PLAN)
+
+
+def test_an_engine_without_executors_has_the_same_size_again() -> None:
+    suite = FileWorkloads().suite("tpcds", {"engine": "duckdb", "set": "nine"})
+    arm = Arm("DuckDB", suite, SIZE, "embedded")
+    recorded_arm = replace(arm, size=arm.applied_size)
+    command = reproduction.command(described([recorded_arm]))
+    ((again,),) = (experiment.arms for experiment in experiments_of(command))
+    assert "executors" not in command
+    assert (again.suite, again.applied_size) == (suite, arm.applied_size)
 
 
 def test_arms_that_differ_in_an_option_keep_their_own() -> None:

@@ -17,7 +17,7 @@ from penstock.lab.environment import Environment
 from penstock.lab.experiment import Arm, MeasurementPlan
 from penstock.lab.records import Run
 from penstock.lab.workloads.base import Suite
-from penstock.lab.workloads.pipelines import Enrichment, Etl, KMeans
+from penstock.lab.workloads.pipelines import Enrichment, Etl, KMeans, Merge
 from penstock.lake.model import Lake
 from penstock.model import ApplicationSpec, State
 from tests.unit.lab.lab_fakes import MemoryStore, PretendingEngine, Silent
@@ -135,6 +135,26 @@ def test_output_does_not_stay_in_the_lake_also_where_the_application_failed(worl
     assert not [key for key in world.store.objects if key.endswith("part-0")]
 
 
+@pytest.mark.parametrize("state", [State.FINISHED, State.FAILED])
+def test_a_table_that_is_merged_into_leaves_no_file_and_each_repetition_has_a_database_of_its_own(
+    world: World, state: State
+) -> None:
+    world.state = state
+    runs = [world.measure(Merge(rows=1000, mode="merge-on-read")) for _ in range(2)]
+    assert {run.outcome for run in runs} == {"ok" if state is State.FINISHED else "failed"}
+    assert not [key for key in world.store.objects if "/orders/" in key]
+    arguments = [dict(zip(spec.arguments[::2], spec.arguments[1::2], strict=True)) for spec in world.engine.submitted]
+    assert len({one["--database"] for one in arguments}) == 2
+    assert all(one["--database"].replace("_", "").isalnum() for one in arguments)
+    assert {one["--mode"] for one in arguments} == {"merge-on-read"}
+
+
+def test_plain_spark_without_iceberg_is_refused(world: World) -> None:
+    plain = Arm("plain", Merge(rows=1000), SIZE, launcher=launchers.PLAIN)
+    with pytest.raises(InvalidInput, match="MERGE cannot run in plain Spark"):
+        runner.measure(lambda _: world.bench, [plain], MeasurementPlan(), Silent())
+
+
 def test_clicks_around_other_sales_are_made_again(world: World) -> None:
     world.measure(Enrichment(scale=0.1))
     world.load_tpcds(web_sales=999)
@@ -177,6 +197,7 @@ def test_other_options_are_other_data_beside_the_first() -> None:
         KMeans(dimensions=1),
         KMeans(iterations=0),
         KMeans(passes=0),
+        Merge(mode="merge-on-write"),
     ],
 )
 def test_what_cannot_be_done_is_refused_before_anything_starts(world: World, suite: Suite) -> None:
