@@ -1,35 +1,90 @@
-"""The README's demo, from an empty directory to the report."""
+"""The README's demo, from an empty directory to the report, and the engines over the tables that it leaves."""
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
+import pytest
+
 from penstock.clusters import machine
+from penstock.engine.engines.registry import ENGINES
 from penstock.home import Home
 from tests.support import quick_java
 
 
-def test_the_demo_verifies_every_answer_and_writes_its_report(tmp_path: Path, class_archives: Path) -> None:
-    home = Home(tmp_path / ".demo")
-    quick_java.share_archives(home, class_archives)
+@dataclass(frozen=True)
+class Demo:
+    """A directory in which the demo ran, and how it ended."""
+
+    directory: Path
+    ended: subprocess.CompletedProcess[str]
+
+    @property
+    def home(self) -> Home:
+        return Home(self.directory / ".demo")
+
+
+def penstock(directory: Path, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith("PENSTOCK_")}
+    return subprocess.run(
+        [sys.executable, "-m", "penstock.cli.main", *arguments],
+        cwd=directory,
+        env={**inherited, **environment},
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+        check=False,
+    )
+
+
+@pytest.fixture(scope="module")
+def demo(tmp_path_factory: pytest.TempPathFactory, class_archives: Path) -> Iterator[Demo]:
+    directory = tmp_path_factory.mktemp("demo")
+    quick_java.share_archives(Home(directory / ".demo"), class_archives)
     try:
-        ended = subprocess.run(
-            [sys.executable, "-m", "penstock.cli.main", "demo", "--scale", "0.01"],
-            cwd=tmp_path,
-            env={name: value for name, value in os.environ.items() if not name.startswith("PENSTOCK_")},
-            capture_output=True,
-            text=True,
-            encoding="utf-8",
-            check=False,
-        )
+        found = Demo(directory, penstock(directory, "demo", "--scale", "0.01"))
+        yield found
     finally:
-        machine.remove_tiers(machine.page_cache(home))  # The demo keeps its cache for the next one.
+        # The demo keeps its cache for the next one.
+        machine.remove_tiers(machine.page_cache(Home(directory / ".demo")))
+
+
+def test_the_demo_verifies_every_answer_and_writes_its_report(demo: Demo) -> None:
+    ended = demo.ended
     assert ended.returncode == 0, ended.stdout + ended.stderr
     said = " ".join(ended.stdout.split())
     assert "All 104 queries ran" in said
     assert "every answer is correct" in said
-    assert "TPC-DS" in (tmp_path / "penstock-demo.html").read_text("utf-8")
-    assert not (home.root / "demo.json").exists()
+    assert "TPC-DS" in (demo.directory / "penstock-demo.html").read_text("utf-8")
+    assert not (demo.home.root / "demo.json").exists()
+
+
+def test_every_engine_answers_the_same_queries_over_the_same_tables(demo: Demo) -> None:
+    home = str(demo.home.root)
+    try:
+        # q9 has scalar subqueries, q39b reads two months, q90 divides by zero at this scale.
+        ended = penstock(
+            demo.directory,
+            *("lab", "engines", "--scale", "0.01", "--queries", "q3,q9,q39b,q90", "--repetitions", "1"),
+            PENSTOCK_HOME=home,
+        )
+    finally:
+        penstock(demo.directory, "down", PENSTOCK_HOME=home)
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    runs = {run.parent: json.loads(run.read_text("utf-8")) for run in (demo.home.root / "lab").glob("*/run.json")}
+    compared = {place: run for place, run in runs.items() if run["experiment"]}
+    assert {run["arm"]: run["options"]["engine"] for run in compared.values()} == {
+        engine.title: name for name, engine in ENGINES.items()
+    }
+    for place, run in compared.items():
+        samples = [json.loads(line) for line in (place / "samples.jsonl").read_text("utf-8").splitlines()]
+        assert [one["verdict"] for one in samples if one["kind"] == "answer"] == ["equal"] * 4, run["arm"]
+        (power,) = [one for one in samples if one["kind"] == "application"]
+        assert power["core_seconds"] > 0
+        assert power["peak_memory_bytes"] > 0
