@@ -25,6 +25,7 @@ NOW = datetime(2026, 1, 1, tzinfo=timezone.utc)
 class MemoryStore(ObjectStore):
     def __init__(self) -> None:
         self.objects: dict[str, bytes] = {}
+        self.modified = NOW
         self.reads: list[str] = []
 
     def put(self, key: str, content: bytes | Path) -> None:
@@ -42,7 +43,7 @@ class MemoryStore(ObjectStore):
     def list(self, prefix: str) -> Iterator[ObjectInfo]:
         for key in sorted(self.objects):
             if key.startswith(prefix):
-                yield ObjectInfo(key, len(self.objects[key]), NOW, "")
+                yield ObjectInfo(key, len(self.objects[key]), self.modified, "")
 
     def delete(self, *keys: str) -> None:
         for key in keys:

@@ -65,8 +65,9 @@ class World:
 
     def work(self, spec: ApplicationSpec) -> State | None:
         arguments = dict(zip(spec.arguments[::2], spec.arguments[1::2], strict=True))
-        if str(spec.main_class).endswith("LoadTables"):
-            return self.load(arguments)
+        main = str(spec.main_class).rpartition(".")[2]
+        if main in (loads := {"LoadTables": self.load, "IcebergTables": self.make_iceberg}):
+            return loads[main](arguments)
         if str(spec.main_class).endswith("Index"):
             return self.index(arguments)
         if str(spec.main_class).endswith("Enrich"):
@@ -133,6 +134,13 @@ class World:
             "tables": [table],
         }
         self.store.put(f"{prefix}/_manifest.json", json.dumps(manifest).encode())
+        self.tables.add(arguments["--database"])
+        return State.FINISHED
+
+    def make_iceberg(self, arguments: dict[str, str]) -> State:
+        manifest = json.loads(self.store.get(f"{arguments['--from'].removeprefix('s3a://bucket/')}/_manifest.json"))
+        prefix = arguments["--location"].removeprefix("s3a://bucket/")
+        self.store.put(f"{prefix}/_manifest.json", json.dumps({**manifest, "layout": "iceberg"}).encode())
         self.tables.add(arguments["--database"])
         return State.FINISHED
 

@@ -24,7 +24,8 @@ from penstock.lab.workloads import tpcds
 from penstock.lab.workloads.base import Suite
 from penstock.lab.workloads.options import ObjectSize, Option
 from penstock.lab.workloads.pipelines import Enrichment
-from penstock.lab.workloads.tpcds import DEFAULT_OBJECT, PowerRunResult, Tpcds, TpcdsData, power_run, record_verdicts
+from penstock.lab.workloads.tpcds import PowerRunResult, Tpcds, power_run, record_verdicts
+from penstock.lab.workloads.tpcds_data import DEFAULT_OBJECT, TpcdsData
 from penstock.model import Capacity, ClusterSize, State
 
 

@@ -24,7 +24,8 @@ from penstock.lab.workloads.options import (
     parse_names,
     short_count,
 )
-from penstock.lab.workloads.tpcds import Tpcds, TpcdsData
+from penstock.lab.workloads.tpcds import Tpcds
+from penstock.lab.workloads.tpcds_data import TpcdsData
 from penstock.lake.model import Lake
 from penstock.units import MIB
 

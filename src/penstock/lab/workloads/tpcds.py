@@ -1,16 +1,10 @@
-"""TPC-DS: its queries and published sets of them, its data in the lake, the power run, and its progress.
-
-Data is generated if the lake lacks it, and indexed for skipping on request; every answer is checked.
-"""
+"""TPC-DS: its queries and published sets of them, the power run on an engine, its progress, and its answers' check."""
 
 from __future__ import annotations
 
-import hashlib
-import json
-import re
 import zipfile
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
@@ -21,188 +15,25 @@ from penstock.engine.engines.registry import SPARK, engine_named
 from penstock.errors import InvalidInput, MissingRequirement, NotFound
 from penstock.lab import progress, validation
 from penstock.lab.analysis.samples import natural_key
-from penstock.lab.environment import Environment, last_samples, workloads_jar
+from penstock.lab.environment import last_samples, workloads_jar
 from penstock.lab.launchers import JobResult
 from penstock.lab.session import Session
 from penstock.lab.workloads.base import Suite
 from penstock.lab.workloads.options import Computed, ObjectSize, Option, Reload
 from penstock.lab.workloads.statements import QueryScript, run_script
-from penstock.lake.model import Lake
-from penstock.lake.registry import EMBEDDED
-from penstock.units import KIB, MIB
-
-MAIN = "io.penstock.workloads.tpcds"
-PROFILE = "tpcds"
-DEFAULT_OBJECT = 32 * MIB
-
-LAKE, LOCAL = "lake", "local"
-LOCATIONS = (LAKE, LOCAL)
-
-BY_SIZE, BY_DAY, BY_RANGE, ADVISED = "by-size", "by-day", "by-range", "advised"
-LAYOUTS = (BY_SIZE, BY_DAY, BY_RANGE, ADVISED)
-"""Layouts of the fact tables, which the loader defines.
-
-`by-size` has Hive partitions by date, as fine as fills their objects; `by-day` partitions by the date key itself;
-`by-range` has no partitions but ranges of dates and items; `advised` follows the advice from queries on `by-size`.
-"""
-
-_INDEX = "_skipindex/_manifest.json"
-"""The key of a table's index below its directory."""
-
-
-@dataclass(frozen=True)
-class TpcdsData:
-    """TPC-DS data of one scale, object size and layout, each combination a separate data set.
-
-    A `local` one is a copy of the lake's files on this machine's disk, with tables in a separate database.
-    """
-
-    scale: float
-    object_size_bytes: int = DEFAULT_OBJECT
-    local: bool = False
-    layout: str = BY_SIZE
-
-    @property
-    def name(self) -> str:
-        size = "" if self.object_size_bytes == DEFAULT_OBJECT else f"_{_short(self.object_size_bytes)}"
-        layout = "" if self.layout == BY_SIZE else f"_{self.layout.replace('-', '_')}"
-        return f"sf{self.scale:g}".replace(".", "p") + size + layout
-
-    @property
-    def prefix(self) -> str:
-        return f"tpcds/{self.name}"
-
-    def database(self, lake: Lake) -> str:
-        """Return the name. Lakes of a home share a catalog, so each but the embedded one has its own databases."""
-        own = "" if lake.name == EMBEDDED else f"_{_identifier(lake.name)}"
-        return f"tpcds_{self.name}{own}{'_local' if self.local else ''}"
-
-    def location(self, session: Session) -> str:
-        """Return the address of the data for Spark."""
-        return f"file:{self._directory(session.bench)}" if self.local else session.uri(self.prefix)
-
-    def manifest(self, bench: Environment) -> bytes | None:
-        """Return the manifest; None unless a load of this scale, object size and layout was completed."""
-        content = self._read(bench, "_manifest.json")
-        if content is None:
-            return None
-        found = json.loads(content)
-        described = (found["scale"], found["object_size"], found.get("layout", BY_SIZE))
-        return content if described == (self.scale, self.object_size_bytes, self.layout) else None
-
-    def ensure(self, session: Session, *, reload: bool = False, index: bool = False) -> bytes:
-        """Return the manifest, after generating the data if the lake or catalog lacks it, and copying it if `local`.
-
-        With `index`, it builds a skipping index for every table.
-        """
-        source = self._source
-        if source is not None:
-            source.ensure(session, reload=reload and self.local)
-        session.listener.step(f"{'Local copy of ' if self.local else ''}TPC-DS data of scale {self.scale:g}")
-        found = None if reload else self.manifest(session.bench)
-        made = found is None or not session.bench.has_tables(self.database(session.bench.lake))
-        if found is None or made:
-            found = self._load(session, source)
-        else:
-            session.listener.note("It exists already.")
-        session.record("dataset", manifest=json.loads(found))
-        if index:
-            self._ensure_index(session, [str(table["table"]) for table in json.loads(found)["tables"]], anew=made)
-        return found
-
-    @property
-    def _source(self) -> TpcdsData | None:
-        """The data set that this one is made from; None if it is generated."""
-        if self.local:
-            return replace(self, local=False)
-        return replace(self, layout=BY_SIZE) if self.layout == ADVISED else None
-
-    def _load(self, session: Session, source: TpcdsData | None) -> bytes:
-        origin = () if source is None else ("--from", source.location(session))
-        if source is not None and source.layout != self.layout:
-            origin = (*origin, "--from-database", source.database(session.bench.lake))
-        session.application(
-            "load",
-            f"{MAIN}.LoadTables",
-            (
-                *("--scale", f"{self.scale:g}"),
-                *("--location", self.location(session)),
-                *("--database", self.database(session.bench.lake)),
-                *("--object-size", f"{self.object_size_bytes}b"),
-                *("--layout", self.layout),
-                *origin,
-            ),
-            name=f"TPC-DS load, scale {self.scale:g}",
-            profile=PROFILE,
-        )
-        made = self.manifest(session.bench)
-        if made is None:
-            raise NotFound(
-                f"The data was written, but {self.location(session)} has no manifest",
-                fix="generate it again: penstock lab tpcds --reload",
-            )
-        _note_tables(session, json.loads(made)["tables"])
-        return made
-
-    def _ensure_index(self, session: Session, tables: Sequence[str], *, anew: bool) -> None:
-        """Build the index of every table if any lacks it, so that all have the same age; record a sample of each."""
-        session.listener.step("Skipping index")
-        if not anew and all(self._read(session.bench, f"{table}/{_INDEX}") for table in tables):
-            session.listener.note("It exists already.")
-            return
-        output = session.key("index.jsonl")
-        ran = session.application(
-            "index",
-            f"{MAIN}.Index",
-            (
-                *("--database", self.database(session.bench.lake)),
-                *("--output", session.uri(output)),
-                *("--tables", ",".join(tables)),
-            ),
-            name=f"TPC-DS index, scale {self.scale:g}",
-            profile=PROFILE,
-        )
-        for sample in session.report_of(ran, output):
-            session.record("index", **sample)
-
-    def _read(self, bench: Environment, name: str) -> bytes | None:
-        try:
-            return (
-                (self._directory(bench) / name).read_bytes() if self.local else bench.store.get(f"{self.prefix}/{name}")
-            )
-        except (NotFound, FileNotFoundError):
-            return None
-
-    def _directory(self, bench: Environment) -> Path:
-        return bench.home.cache / self.prefix
-
-
-def _identifier(name: str) -> str:
-    """Map a lake's name into a database's, which has no dashes or capitals. Different names stay different."""
-    plain = name.replace("-", "_")
-    if re.fullmatch(r"[a-z0-9-]+", name):
-        return plain
-    return f"{re.sub(r'[^a-z0-9]', '_', plain.lower())}_{hashlib.sha256(name.encode()).hexdigest()[:6]}"
-
-
-def _short(size: int) -> str:
-    # Never in GiB: data sets that exist are named like this.
-    for unit, letter in ((MIB, "m"), (KIB, "k")):
-        if size % unit == 0:
-            return f"{size // unit}{letter}"
-    return f"{size}b"
-
-
-def _note_tables(session: Session, tables: Sequence[Mapping[str, Any]]) -> None:
-    rows, size = sum(table["rows"] for table in tables), sum(table["bytes"] for table in tables)
-    session.listener.note(f"{units.count(rows)} rows, {units.size(size)}, in {units.plural(len(tables), 'table')}.")
-    layouts: dict[str, list[str]] = {}
-    for table in tables:
-        layouts.setdefault(table["layout"], []).append(table["table"])
-    for layout, names in layouts.items():
-        if not layout.startswith("plain"):
-            session.listener.note(f"{', '.join(names)}: {layout}.")
-
+from penstock.lab.workloads.tpcds_data import (
+    BY_SIZE,
+    DEFAULT_OBJECT,
+    DERIVED,
+    ICEBERG,
+    LAKE,
+    LAYOUTS,
+    LOCAL,
+    LOCATIONS,
+    MAIN,
+    PROFILE,
+    TpcdsData,
+)
 
 _TWO_PARTS = (14, 23, 24, 39)
 
@@ -325,7 +156,8 @@ class Tpcds(Suite):
         str,
         Option(
             "Layout of the fact tables: by-size (Hive partitions by date that fill their objects), by-day (by date "
-            "key), by-range (ranges of dates and items only), or advised (from the queries recorded on by-size)."
+            "key), by-range (ranges of dates and items only), advised (from the queries recorded on by-size), or "
+            "iceberg (Iceberg tables of by-size's files)."
         ),
     ] = BY_SIZE
     """One of `LAYOUTS`."""
@@ -354,9 +186,15 @@ class Tpcds(Suite):
             )
         if self.layout not in LAYOUTS:
             raise InvalidInput(f"There is no layout {self.layout}", fix=f"choose one of {', '.join(LAYOUTS)}")
-        if self.layout == ADVISED and self.location == LOCAL:
+        if self.layout in DERIVED and self.location == LOCAL:
             raise InvalidInput(
-                "A local copy cannot have the layout “advised”", fix="choose another layout, or location lake"
+                f"A local copy cannot have the layout “{self.layout}”", fix="choose another layout, or location lake"
+            )
+        if self.layout == ICEBERG and self.index:
+            raise InvalidInput(
+                "Iceberg tables have no skipping index",
+                why="their manifests have the bounds of each file",
+                fix="omit --index",
             )
 
     @property
@@ -382,8 +220,7 @@ class Tpcds(Suite):
         )
         if self.validate and not session.warmup:
             session.listener.now("checking the answers")
-            # For a copy, too: the checker reads the lake's files, which are the same.
-            record_verdicts(session, replace(self.data, local=False), self.queries, power.answers())
+            record_verdicts(session, self.data.files, self.queries, power.answers())
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +14,11 @@ from penstock.errors import InvalidInput
 from penstock.lab import conditions, runner
 from penstock.lab.experiment import Arm, MeasurementPlan
 from penstock.lab.workloads import tpcds
-from tests.unit.lab.lab_fakes import Silent
+from penstock.lab.workloads.tpcds_data import TpcdsData
+from tests.unit.lab.lab_fakes import NOW, Silent
 from tests.unit.lab.tpcds_world import LAKE, SIZE, World
 
-LAYOUTS = ("by-size", "by-day", "by-range", "advised")
+LAYOUTS = ("by-size", "by-day", "by-range", "advised", "iceberg")
 SUITE = tpcds.Tpcds(scale=0.1, queries=("q1", "q2"))
 
 
@@ -55,26 +57,27 @@ def test_a_catalog_that_lost_its_tables_gets_them_back(world: World) -> None:
 
 
 def test_another_object_size_is_another_data_set_beside_the_first() -> None:
-    small, large = tpcds.TpcdsData(1), tpcds.TpcdsData(1, 128 << 20)
+    small, large = TpcdsData(1), TpcdsData(1, 128 << 20)
     assert (small.prefix, large.prefix) == ("tpcds/sf1", "tpcds/sf1_128m")
     assert small.database(LAKE) != large.database(LAKE)
 
 
 def test_another_layout_is_another_data_set_and_so_is_every_object_size_below_a_megabyte() -> None:
-    sizes = [tpcds.TpcdsData(1, size) for size in (32 << 20, 256 << 10, 64 << 10, 100_000)]
+    sizes = [TpcdsData(1, size) for size in (32 << 20, 256 << 10, 64 << 10, 100_000)]
     assert [data.name for data in sizes] == ["sf1", "sf1_256k", "sf1_64k", "sf1_100000b"]
-    layouts = [tpcds.TpcdsData(1, 256 << 10, layout=layout).database(LAKE) for layout in LAYOUTS]
+    layouts = [TpcdsData(1, 256 << 10, layout=layout).database(LAKE) for layout in LAYOUTS]
     assert layouts == [
         "tpcds_sf1_256k",
         "tpcds_sf1_256k_by_day",
         "tpcds_sf1_256k_by_range",
         "tpcds_sf1_256k_advised",
+        "tpcds_sf1_256k_iceberg",
     ]
 
 
 def test_lakes_that_share_a_catalog_have_databases_of_their_own() -> None:
     names = ("embedded", "ceph", "ceph-ec", "ceph_ec", "Ceph", "ceph.ec")
-    databases = [tpcds.TpcdsData(0.1).database(replace(LAKE, name=name)) for name in names]
+    databases = [TpcdsData(0.1).database(replace(LAKE, name=name)) for name in names]
     assert databases[:3] == ["tpcds_sf0p1", "tpcds_sf0p1_ceph", "tpcds_sf0p1_ceph_ec"]
     assert len(set(databases)) == len(names)
 
@@ -100,6 +103,39 @@ def test_a_layout_is_advised_by_what_was_asked_of_the_data_that_is_laid_out_by_s
     assert values_of(world, "PowerRun", "--database") == ["tpcds_sf0p1_advised"]
     with pytest.raises(InvalidInput, match="local copy"):
         world.measure(replace(SUITE, layout="advised", location="local"))
+
+
+def test_iceberg_tables_have_the_files_of_by_size_which_are_what_the_independent_engine_reads(world: World) -> None:
+    iceberg = replace(SUITE, layout="iceberg")
+    assert world.measure(iceberg).outcome == "ok"
+    assert world.mains() == ["LoadTables", "IcebergTables", "PowerRun"]
+    made = dict(zip(world.engine.submitted[1].arguments[::2], world.engine.submitted[1].arguments[1::2], strict=True))
+    assert made == {
+        "--location": "s3a://bucket/tpcds/sf0p1_iceberg",
+        "--database": "tpcds_sf0p1_iceberg",
+        "--from": "s3a://bucket/tpcds/sf0p1",
+        "--from-database": "tpcds_sf0p1",
+    }
+    assert {key for key in world.store.reads if key.endswith(".parquet")} == {"tpcds/sf0p1/item/part-0.parquet"}
+    assert values_of(world, "PowerRun", "--database") == ["tpcds_sf0p1_iceberg"]
+    world.measure(iceberg)
+    assert world.mains()[3:] == ["PowerRun"]
+
+
+def test_iceberg_tables_are_made_again_once_their_files_were(world: World) -> None:
+    iceberg = replace(SUITE, layout="iceberg")
+    world.measure(iceberg)
+    world.store.modified = NOW + timedelta(minutes=1)
+    world.measure(replace(SUITE, reload=True))
+    world.measure(iceberg)
+    assert world.mains()[3:] == ["LoadTables", "PowerRun", "IcebergTables", "PowerRun"]
+
+
+def test_iceberg_tables_are_in_the_lake_and_have_no_index(world: World) -> None:
+    for change, words in (({"location": "local"}, "local copy"), ({"index": True}, "no skipping index")):
+        with pytest.raises(InvalidInput, match=words):
+            world.measure(replace(SUITE, layout="iceberg", **change))
+    assert not world.mains()
 
 
 def test_a_layout_there_is_not_is_refused_before_anything_starts(world: World) -> None:
