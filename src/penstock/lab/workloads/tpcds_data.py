@@ -89,7 +89,8 @@ class TpcdsData:
         source = self._source
         if source is not None:
             source.ensure(session, reload=reload and self.local)
-        session.listener.step(f"{'Local copy of ' if self.local else ''}TPC-DS data of scale {self.scale:g}")
+        made_of = "Local copy of " if self.local else "Iceberg tables of " if self.layout == ICEBERG else ""
+        session.listener.step(f"{made_of}TPC-DS data of scale {self.scale:g}")
         found = None if reload or self._outdated(session.bench) else self.manifest(session.bench)
         made = found is None or not session.bench.has_tables(self.database(session.bench.lake))
         if found is None or made:

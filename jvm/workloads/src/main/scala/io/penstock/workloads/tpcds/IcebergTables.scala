@@ -1,7 +1,9 @@
 package io.penstock.workloads.tpcds
 
 import scala.collection.immutable.ListMap
+import scala.jdk.CollectionConverters._
 
+import com.fasterxml.jackson.databind.node.ObjectNode
 import org.apache.hadoop.fs.Path
 import org.apache.spark.sql.SparkSession
 
@@ -34,14 +36,14 @@ object IcebergTables extends Application {
     val configuration = spark.sparkContext.hadoopConfiguration
     val manifest = new Manifest(location, configuration)
     manifest.withdraw()
-    val loaded = new Manifest(options.required("from").stripSuffix("/"), configuration).read[Map[String, Any]]()
+    val loaded = new Manifest(options.required("from").stripSuffix("/"), configuration).read[ObjectNode]()
     spark.sql(s"CREATE DATABASE IF NOT EXISTS `$database`")
-    val tables = loaded("tables").asInstanceOf[Seq[Map[String, Any]]].map { table =>
-      val name = table("table").toString
+    for (table <- loaded.get("tables").asScala) {
+      val name = table.get("table").asText
       make(spark, s"`$source`.`$name`", s"`$database`.`$name`", s"$location/$name")
-      ListMap(table.toSeq: _*) + ("layout" -> s"Iceberg: ${table("layout")}")
     }
-    manifest.write(ListMap(loaded.toSeq: _*) + ("layout" -> Layout) + ("tables" -> tables))
+    loaded.put("layout", Layout)
+    manifest.write(ListMap.from(loaded.properties.asScala.map(entry => entry.getKey -> entry.getValue)))
     spark.stop()
     0
   }
