@@ -146,10 +146,10 @@ def require_valid(arms: Sequence[Arm], plan: MeasurementPlan) -> None:
         launchers.require_settings(arm.launcher, arm.settings)
         if not arm.on_spark:
             _require_foreign(arm)
-        if arm.launcher == launchers.PLAIN and not arm.suite.runs_in_plain_spark:
+        if arm.launcher == launchers.PLAIN and arm.suite.needs_iceberg:
             raise InvalidInput(
-                f"{arm.suite.title} cannot run in plain Spark",
-                why="its tables are Iceberg's, whose jars and catalog plain Spark does not have",
+                f"{arm.name} cannot run {arm.suite.title} here",
+                why="the tables are Iceberg's, whose jars and catalog plain Spark does not have",
                 fix="omit this arm: without --against-plain, or with launcher: penstock",
             )
 

@@ -49,9 +49,13 @@ class Suite(ABC):
     title: ClassVar[str]
     profile: ClassVar[str]
     """The default workload profile."""
-    runs_in_plain_spark: ClassVar[bool] = True
     meaning: ClassVar[Mapping[str, str]] = {}
     """Spark settings that define the computation, not its speed: the same in every arm with Spark."""
+
+    @property
+    def needs_iceberg(self) -> bool:
+        """Whether its tables are Iceberg's, which plain Spark does not know."""
+        return False
 
     @property
     def query_engine(self) -> QueryEngine:

@@ -328,11 +328,14 @@ class Merge(Suite):
     workload: ClassVar[str] = "merge"
     title: ClassVar[str] = "MERGE"
     profile: ClassVar[str] = "etl"
-    runs_in_plain_spark: ClassVar[bool] = False
 
     rows: Annotated[int, Option("Rows to load, e.g. 1m.", parse=parse_count, show=short_count)] = DEFAULT_ROWS
     mode: Annotated[str, Option("Iceberg's mode: copy-on-write, or merge-on-read (delete files).")] = MODES[0]
     seed: Annotated[int, Option("Seed of the generated rows.", least=0)] = 1
+
+    @property
+    def needs_iceberg(self) -> bool:
+        return True
 
     def check_options(self) -> None:
         if self.mode not in MODES:

@@ -170,6 +170,10 @@ class Tpcds(Suite):
         return TpcdsData(self.scale, self.object_size_bytes, local=self.location == LOCAL, layout=self.layout)
 
     @property
+    def needs_iceberg(self) -> bool:
+        return self.layout == ICEBERG
+
+    @property
     def query_engine(self) -> QueryEngine:
         return engine_named(self.engine)
 

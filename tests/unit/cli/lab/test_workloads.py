@@ -12,13 +12,14 @@ import pytest
 
 from penstock import formats
 from penstock.cli import main
-from penstock.cli.lab import measure, options
+from penstock.cli.lab import commands, measure, options
 from penstock.clusters import choice, machine
 from penstock.engine.engine import Engine
 from penstock.engine.policy import admission
 from penstock.errors import InvalidInput, StateError
 from penstock.home import Home
 from penstock.lab import labfile
+from penstock.lab.experiment import Arm
 from penstock.lab.records import Description, Recorder
 from penstock.lab.workloads import blocks
 from penstock.lab.workloads.registry import FileWorkloads, restore_suite
@@ -89,6 +90,26 @@ def test_sessions_and_the_labs_clusters_are_sized_for_the_backend_which_need_not
     usual = Engine(home, choice.backend_of(home)).usual_size()
     assert usual.executor.cores == 18, "nine tenths of a node"
     assert arm.size == options.usual_size() == options.usual_size(Tpcds()) == usual
+
+
+def test_each_engine_is_an_arm_with_the_same_queries_and_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
+    measured: list[Arm] = []
+    monkeypatch.setattr(commands, "run_arms", lambda arms, plan: measured.extend(arms) or [])
+    monkeypatch.setattr(commands, "show", lambda *_: None)
+    monkeypatch.setattr(commands, "end_as", lambda _: None)
+    run("engines", "--queries", "q3,q7", "--executor-memory", "3g")
+    suites = [Tpcds(queries=("q3", "q7"), engine=name) for name in ("spark", "duckdb")]
+    assert [(arm.name, arm.suite) for arm in measured] == list(zip(("Spark", "DuckDB"), suites, strict=True))
+    assert {arm.size.executor.memory_bytes for arm in measured} == {3 << 30}
+    measured.clear()
+    run("engines", "--engines", "duckdb")
+    assert [arm.name for arm in measured] == ["DuckDB"]
+
+
+def test_an_engine_that_there_is_not_is_named_with_those_that_there_are(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("engines", "--engines", "spark,impala") == InvalidInput.exit_code
+    assert "There is no engine “impala”" in (said := capsys.readouterr().err)
+    assert "--engine spark or duckdb" in said
 
 
 def test_options_in_a_file_mean_what_they_mean_on_the_command_line() -> None:

@@ -18,6 +18,7 @@ from penstock.lab.experiment import Arm, MeasurementPlan
 from penstock.lab.records import Run
 from penstock.lab.workloads.base import Suite
 from penstock.lab.workloads.pipelines import Enrichment, Etl, KMeans, Merge
+from penstock.lab.workloads.tpcds import Tpcds
 from penstock.lake.model import Lake
 from penstock.model import ApplicationSpec, State
 from tests.unit.lab.lab_fakes import MemoryStore, PretendingEngine, Silent
@@ -150,9 +151,10 @@ def test_a_table_that_is_merged_into_leaves_no_file_and_each_repetition_has_a_da
 
 
 def test_plain_spark_without_iceberg_is_refused(world: World) -> None:
-    plain = Arm("plain", Merge(rows=1000), SIZE, launcher=launchers.PLAIN)
-    with pytest.raises(InvalidInput, match="MERGE cannot run in plain Spark"):
-        runner.measure(lambda _: world.bench, [plain], MeasurementPlan(), Silent())
+    for suite in (Merge(rows=1000), Tpcds(layout="iceberg")):
+        plain = Arm("plain Spark", suite, SIZE, launcher=launchers.PLAIN)
+        with pytest.raises(InvalidInput, match=f"plain Spark cannot run {suite.title} here"):
+            runner.measure(lambda _: world.bench, [plain], MeasurementPlan(), Silent())
 
 
 def test_clicks_around_other_sales_are_made_again(world: World) -> None:
