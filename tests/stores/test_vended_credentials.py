@@ -4,18 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
+import duckdb
 import pytest
+import yaml
 from botocore.exceptions import ClientError
+from pyiceberg.catalog import load_catalog
 
 from penstock.home import Home
 from penstock.lake.ceph.bootstrap import ROLE_ARN
 from penstock.lake.ceph.cluster import Ceph
+from penstock.lake.clients import Access, LakeClient, configuration
 from penstock.lake.model import Credentials, Lake, Sts
 from penstock.lake.registry import EMBEDDED, Lakes
 from penstock.lake.s3 import client, error_code, s3_client
-from tests.support.iceberg_clients import catalog, duckdb_client
+from tests.support.iceberg_clients import catalog, duckdb_client, duckdb_extensions
 from tests.support.service_process import Served
 
 pytestmark = pytest.mark.root
@@ -94,6 +99,26 @@ def test_pyiceberg_and_duckdb_read_a_table_with_a_readers_token_and_no_keys(
     reader = catalog(served, tokens["read"], own_keys=False)
     assert sorted(reader.load_table("vended.orders").scan().to_arrow()["id"].to_pylist()) == [1, 2, 3, 4]
     with duckdb_client(served, tokens["read"], own_keys=False) as duck:
+        assert duck.execute("SELECT sum(id) FROM lake.vended.orders").fetchall() == [(10,)]
+
+
+def test_exported_files_need_no_keys(
+    lake: Lake, served: Served, tokens: dict[str, str], tables: dict[str, str], tmp_path: Path
+) -> None:
+    assert tables
+    access = Access(lake, Path("nowhere"), served.url, None, vended=True)
+    file = tmp_path / ".pyiceberg.yaml"
+    file.write_text(configuration(LakeClient.PYICEBERG, access), encoding="utf-8")
+    properties = yaml.safe_load(file.read_text(encoding="utf-8"))["catalog"]["lake"]
+    reader = load_catalog("lake", **properties, token=tokens["read"])
+    assert reader.load_table("vended.orders").scan().to_arrow().num_rows == 4
+    with duckdb.connect(config={"allow_unsigned_extensions": True}) as duck:
+        for extension in duckdb_extensions():
+            duck.execute(f"LOAD '{extension}'")
+        duck.execute("SET VARIABLE penstock_token = $token", {"token": tokens["read"]})
+        for statement in duckdb.extract_statements(configuration(LakeClient.DUCKDB, access)):
+            if not statement.query.strip().startswith(("INSTALL", "LOAD", "--")) or "ATTACH" in statement.query:
+                duck.execute(statement)
         assert duck.execute("SELECT sum(id) FROM lake.vended.orders").fetchall() == [(10,)]
 
 

@@ -1,7 +1,8 @@
 """Configuration with which other engines and libraries reach a lake and, through a service, its Iceberg tables. Pure.
 
 Each is a file in its client's own format that works as it is. Secrets are referred to, never contained: the store's
-keys by AWS's variables, the service's token by `PENSTOCK_TOKEN` or the client's own variable.
+keys by AWS's variables, the service's token by `PENSTOCK_TOKEN` or the client's own variable. A client in `VENDED` can
+do without keys where the catalog gives it temporary ones for each table.
 """
 
 from __future__ import annotations
@@ -40,18 +41,23 @@ class LakeClient(str, enum.Enum):
     TRINO = "trino"
 
 
+VENDED = (LakeClient.DUCKDB, LakeClient.PYICEBERG)
+"""The clients that were tried with credentials from the catalog."""
+
+
 @dataclass(frozen=True)
 class Access:
     """A lake as one client sees it. `credentials_file` has the profile that the lake's `credentials` name.
 
     `service` is the URL of a `penstock serve` without a trailing slash. The client works in its `instance`; with None,
-    in the only one of its token.
+    in the only one of its token. With `vended` it has no keys of the lake, and the catalog gives it temporary ones.
     """
 
     lake: Lake
     credentials_file: Path
     service: str
     instance: str | None
+    vended: bool = False
 
     @property
     def catalog(self) -> str:
@@ -75,6 +81,8 @@ class Access:
     @property
     def variables(self) -> dict[str, str | None]:
         """The variables by which a client finds the store's keys, with the values that are no secrets."""
+        if self.vended:
+            return {}
         if self.profile is None:
             return dict.fromkeys(_KEYS)
         in_home = self.lake.credentials.startswith("file:")
@@ -114,16 +122,17 @@ def _aws(access: Access) -> str:
 def _duckdb(access: Access) -> str:
     # Without a chain of its own, DuckDB takes variables before a profile, as all of AWS's clients do.
     secret = duckdb_secret("penstock", access.lake, access.endpoint, {"PROVIDER": "credential_chain"})
+    extensions = ("httpfs", "iceberg") if access.vended else ("httpfs", "aws", "iceberg")
     options = {
         "TYPE": "iceberg",
         "ENDPOINT": sql_text(access.catalog),
         "TOKEN": f"getvariable('{_DUCKDB_TOKEN}')",
-        "ACCESS_DELEGATION_MODE": sql_text("none"),
+        "ACCESS_DELEGATION_MODE": sql_text("vended_credentials" if access.vended else "none"),
     }
     return (
-        "INSTALL httpfs; INSTALL aws; INSTALL iceberg;\nLOAD httpfs; LOAD aws; LOAD iceberg;\n"
-        f"{secret};\n"
-        f"ATTACH {sql_text(access.instance or '')} AS lake ({_listed(options)});\n"
+        "".join(f"INSTALL {name}; LOAD {name};\n" for name in extensions)
+        + ("" if access.vended else f"{secret};\n")
+        + f"ATTACH {sql_text(access.instance or '')} AS lake ({_listed(options)});\n"
     )
 
 
@@ -158,6 +167,7 @@ def _pyiceberg(access: Access) -> str:
         "s3.endpoint": access.endpoint,
         "s3.region": access.lake.region,
         **({} if access.lake.path_style else {"s3.force-virtual-addressing": "true"}),
+        **({"header.X-Iceberg-Access-Delegation": "vended-credentials"} if access.vended else {}),
     }
     # A JSON string is a YAML string, whatever is in it.
     return "catalog:\n  lake:\n" + "".join(f"    {name}: {json.dumps(text)}\n" for name, text in properties.items())

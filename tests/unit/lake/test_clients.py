@@ -13,8 +13,8 @@ from typer.testing import CliRunner
 from penstock.cli.lake.lakes import app
 from penstock.errors import InvalidInput
 from penstock.home import Home
-from penstock.lake.clients import PACKAGES, Access, LakeClient, configuration
-from penstock.lake.model import NO_CREDENTIALS, Credentials, HdfsClient, Lake
+from penstock.lake.clients import PACKAGES, VENDED, Access, LakeClient, configuration
+from penstock.lake.model import NO_CREDENTIALS, Credentials, HdfsClient, Lake, Sts
 from penstock.lake.registry import Lakes
 from penstock.runtime.jvm import penstock_jars
 
@@ -45,6 +45,16 @@ def test_without_an_instance_the_token_decides(client: LakeClient) -> None:
     text = configuration(client, replace(ACCESS, instance=None))
     assert "warehouse" not in text
     assert ("ATTACH ''" in text) == (client is LakeClient.DUCKDB)
+
+
+@pytest.mark.parametrize("client", VENDED)
+def test_a_client_whose_keys_come_from_the_catalog_needs_the_token_alone(client: LakeClient) -> None:
+    text = configuration(client, replace(ACCESS, vended=True))
+    assert "AWS_" not in text
+    assert "SECRET" not in text
+    assert "TOKEN=…" in text
+    assert "vended" in text
+    assert "vended" not in configuration(client, ACCESS)
 
 
 @pytest.mark.parametrize("client", LakeClient)
@@ -119,3 +129,14 @@ def test_what_has_no_file_is_refused(home: Home, arguments: list[str], problem: 
     refused = CliRunner().invoke(app, ["export", "client", "spark", *arguments]).exception
     assert isinstance(refused, InvalidInput)
     assert problem in str(refused)
+
+
+def test_a_file_without_keys_is_for_clients_that_were_tried_and_lakes_with_a_role(home: Home) -> None:
+    for client, problem in (("trino", "no file for trino"), ("duckdb", "gives no temporary credentials")):
+        refused = CliRunner().invoke(app, ["export", "client", client, "--vended"]).exception
+        assert isinstance(refused, InvalidInput)
+        assert problem in str(refused)
+    sts = Sts("https://a.example:7480", "arn:aws:iam:::role/lake", 900)
+    Lakes(home).add(replace(LAKE, name="with-role", sts=sts), Credentials("AKID", "s3cret"))
+    printed = CliRunner().invoke(app, ["export", "client", "duckdb", "--vended", "--lake", "with-role"])
+    assert "'vended_credentials'" in printed.output

@@ -18,7 +18,7 @@ from penstock.cli.output import count, moment, size
 from penstock.errors import InvalidInput, LakeError
 from penstock.formats import certificates
 from penstock.home import Home, write_atomically
-from penstock.lake.clients import Access, LakeClient, configuration
+from penstock.lake.clients import VENDED, Access, LakeClient, configuration
 from penstock.lake.credentials import CredentialsFile
 from penstock.lake.model import Lake, require_s3
 from penstock.lake.registry import Lakes
@@ -117,20 +117,41 @@ def client(
         Optional[str],  # noqa: UP045
         typer.Option(help="Instance in which the client works.", show_default="the only one of its token, or default"),
     ] = None,
+    vended: Annotated[
+        bool,
+        typer.Option("--vended", help="Without the store's keys: the catalog gives temporary ones for each table."),
+    ] = False,
     output: Output = None,
 ) -> None:
     """Print the file with which another engine or library reads and writes a lake and its Iceberg tables.
 
     It begins with how it is used. It names the variables with the store's keys and the service's token; it does not
-    contain them.
+    contain them. DuckDB and PyIceberg do without keys (--vended) where the lake has a role (lake add --role-arn).
 
     penstock lake export client duckdb > lake.sql
     """
     home = Home.default()
     chosen = Lakes(home).get(lake)
     require_s3(chosen, "This file")
-    access = Access(chosen, CredentialsFile(home).path, options.service_url(service), instance)
+    if vended:
+        _require_vending(chosen, name)
+    access = Access(chosen, CredentialsFile(home).path, options.service_url(service), instance, vended)
     _write(configuration(name, access), output)
+
+
+def _require_vending(lake: Lake, client: LakeClient) -> None:
+    if client not in VENDED:
+        raise InvalidInput(
+            f"There is no file for {client.value} without the store's keys",
+            why=f"credentials from the catalog were tried with {' and '.join(one.value for one in VENDED)} alone",
+            fix="omit --vended",
+        )
+    if lake.sts is None:
+        raise InvalidInput(
+            f"The lake “{lake.name}” gives no temporary credentials",
+            why="it has no role whose credentials could be limited to a table",
+            fix="add it with a role (penstock lake add --role-arn ARN), or omit --vended",
+        )
 
 
 def _write(text: str, output: Path | None) -> None:
