@@ -1,5 +1,7 @@
 package io.penstock.workloads.merge
 
+import java.util.Locale
+
 import org.apache.spark.sql.functions.{avg, sum}
 import org.apache.spark.sql.{DataFrame, SparkSession}
 
@@ -96,22 +98,25 @@ private[merge] class MeasuredMerge(
     ()
   }
 
-  /** Reads every row; the bytes are those of the files, deletes included, that the table has by now. */
+  /** Reads every row. The table's files by now include those of deletes. */
   private def read(): Unit = {
     val files = spark.sql(s"SELECT sum(file_size_in_bytes) FROM $table.files").head().getLong(0)
     val rows = spark.table(table).count()
     describe("read")
     val sums = spark.table(table).groupBy("day").agg(sum("price"), avg("quantity"), sum("version"))
     val (_, elapsedMs) = report.timed(sums.collect())
-    report.measure("read", elapsedMs, files, rows)
+    report.measure("read", elapsedMs, 0, rows, "file_bytes" -> files)
   }
 
-  /** Measures a step that writes. Its bytes are those of data and metadata that it added: it deletes no file. */
+  /**
+   * Measures a step that writes. The bytes of data and metadata that it adds follow from the mode, so they are a result
+   * and no amount of work; no file is deleted meanwhile.
+   */
   private def measured(name: String, count: Long)(work: => Unit): Unit = {
     val before = written()
     describe(name)
     val (_, elapsedMs) = report.timed(work)
-    report.measure(name, elapsedMs, written() - before, count)
+    report.measure(name, elapsedMs, 0, count, "written_bytes" -> (written() - before))
   }
 
   private def written(): Long = DataFiles.bytes(s"$location/orders", spark.sparkContext.hadoopConfiguration)
@@ -120,7 +125,8 @@ private[merge] class MeasuredMerge(
     describe(s"check the rows after $name")
     val expected = rows.after(batches)
     val verdict = MergeVerdict.of(spark.table(table), expected)
-    report.check(s"rows after $name", verdict, s"each of ${expected.count()} orders as it should be")
+    val note = "each of %,d orders as it should be; %.2f MB of files by now"
+    report.check(s"rows after $name", verdict, note.formatLocal(Locale.ROOT, expected.count(), written() / 1e6))
   }
 
   private def describe(step: String): Unit = spark.sparkContext.setJobDescription(step)
