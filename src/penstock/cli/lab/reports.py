@@ -269,7 +269,7 @@ def price_command(
         typer.Option(
             help="Copies (3x) or data and parity chunks (4+2). Repeat the option for each run to give its "
             "store's protection; times are then compared with raw capacity.",
-            show_default="3x and 4+2",
+            show_default="3x and 4+2 for --capacity",
         ),
     ] = None,
     prices: options.PriceFile = None,
@@ -296,7 +296,7 @@ def price_command(
             fix="penstock lab price last, or penstock lab price --capacity 100t",
         )
     try:
-        kept = [cost.parse_protection(name) for name in protection or ("3x", "4+2")]
+        kept = [cost.parse_protection(name) for name in protection or ()]
     except ValueError as error:
         raise InvalidInput("--protection is invalid", why=str(error), fix="--protection 3x --protection 4+2") from error
     asked = report.PriceOptions(

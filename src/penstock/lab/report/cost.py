@@ -17,17 +17,20 @@ from penstock.lab.report.plots import base as base_plots
 from penstock.lab.report.render import Document, KeyFigure, Plot, Section, Table, range_text, workload_title
 from penstock.prices import Prices
 
+_USUAL = ("3x", "4+2")
+
 
 @dataclass(frozen=True)
 class PriceOptions:
     """The options of a price report.
 
-    With one protection per run, `protections` are those of the runs' stores, in order. `capacity_bytes` is the user
-    data that the store is to hold; None prices the runs alone.
+    With one protection per run, `protections` are those of the runs' stores, in order. Without any, a store is priced
+    with three copies and with 4+2. `capacity_bytes` is the user data that the store is to hold; None prices the runs
+    alone.
     """
 
     prices: Prices
-    protections: Sequence[Protection]
+    protections: Sequence[Protection] = ()
     capacity_bytes: float | None = None
 
 
@@ -82,7 +85,7 @@ def _mixed(runs: Sequence[Run]) -> bool:
 def _stores(question: PriceOptions) -> list[StoreCost]:
     if question.capacity_bytes is None:
         return []
-    different = list(dict.fromkeys(question.protections))
+    different = list(dict.fromkeys(question.protections)) or [cost.parse_protection(name) for name in _USUAL]
     return [
         cost.store_cost(question.prices, medium, protection, question.capacity_bytes)
         for medium in question.prices.media.values()

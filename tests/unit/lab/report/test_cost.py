@@ -56,6 +56,8 @@ def test_time_is_set_against_raw_capacity_where_each_protection_is_given() -> No
         "0.5×",
         "0.685×",
     )
+    unknown = report.document(runs, replace(asked(), protections=()))
+    assert all(section.title != "Time and raw capacity" for section in unknown.sections)
     alone = report.document(runs[:1], asked())
     assert all(section.title != "Time and raw capacity" for section in alone.sections)
 
@@ -69,8 +71,9 @@ def test_runs_of_different_work_are_listed_but_not_set_against_each_other() -> N
     assert all(section.title != "Time and raw capacity" for section in document.sections)
 
 
-def test_a_store_is_priced_without_a_run() -> None:
-    document = report.document([], asked(capacity_tb=5000))
+@pytest.mark.parametrize("protections", [[COPIES, CODED], []], ids=["given", "usual"])
+def test_a_store_is_priced_without_a_run(protections: list[cost.Protection]) -> None:
+    document = report.document([], replace(asked(capacity_tb=5000), protections=protections))
     assert document.headline.startswith("4.4 PiB for 5 years cost least on hard disks with 4+2: USD ")
     rows = table(document, "Total cost of ownership of the store").rows
     assert [row[:2] for row in rows[:2]] == [("hard disks", "3x"), ("hard disks", "4+2")]
