@@ -32,7 +32,8 @@ object Merge extends Application {
     val spark = SparkSession.builder().appName(s"MERGE into ${orders.rows} rows").getOrCreate()
     spark.sql(s"DROP DATABASE IF EXISTS `$database` CASCADE")
     spark.sql(s"CREATE DATABASE `$database` LOCATION '$location'")
-    try Report.to(reportUri, spark.sparkContext.hadoopConfiguration) { report =>
+    try
+      Report.to(reportUri, spark.sparkContext.hadoopConfiguration) { report =>
         new MeasuredMerge(spark, orders, mode, s"`$database`.orders", location, report).run()
       }
     finally {
@@ -170,7 +171,7 @@ private[merge] object MergeVerdict {
       val unexpected = found.exceptAll(expected)
       val counts = (missing.count(), unexpected.count())
       Option.when(counts != ((0L, 0L))) {
-        val shown = (missing.take(Shown).map(row => s"- $row") ++ unexpected.take(Shown).map(row => s"+ $row"))
+        val shown = missing.take(Shown).map(row => s"- $row") ++ unexpected.take(Shown).map(row => s"+ $row")
         s"${counts._1} rows missing, ${counts._2} unexpected: ${shown.mkString("; ")}"
       }
     }
