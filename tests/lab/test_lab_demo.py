@@ -88,3 +88,27 @@ def test_every_engine_answers_the_same_queries_over_the_same_tables(demo: Demo) 
         (power,) = [one for one in samples if one["kind"] == "application"]
         assert power["core_seconds"] > 0
         assert power["peak_memory_bytes"] > 0
+
+
+def test_iceberg_tables_of_the_same_files_give_the_same_answers(demo: Demo) -> None:
+    home = str(demo.home.root)
+    try:
+        ended = penstock(
+            demo.directory,
+            *("lab", "tpcds", "--scale", "0.01", "--layout", "iceberg", "--queries", "q3,q9,q39b"),
+            PENSTOCK_HOME=home,
+        )
+    finally:
+        penstock(demo.directory, "down", PENSTOCK_HOME=home)
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    said = " ".join(ended.stdout.split())
+    assert "Iceberg tables of TPC-DS data of scale 0.01" in said
+    assert "every answer is correct" in said
+    (run,) = [
+        run.parent
+        for run in (demo.home.root / "lab").glob("*/run.json")
+        if json.loads(run.read_text("utf-8"))["options"]["layout"] == "iceberg"
+    ]
+    samples = [json.loads(line) for line in (run / "samples.jsonl").read_text("utf-8").splitlines()]
+    # Spark counts no files of Iceberg's scans, and none is not their number.
+    assert ["reads" in one for one in samples if one["kind"] == "query"] == [False] * 3

@@ -5,6 +5,7 @@ import java.util.concurrent.{ConcurrentHashMap, CountDownLatch, TimeUnit}
 
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.execution.adaptive.AdaptiveSparkPlanHelper
+import org.apache.spark.sql.execution.datasources.v2.DataSourceV2ScanExecBase
 import org.apache.spark.sql.execution.{FileSourceScanLike, QueryExecution, SparkPlan}
 import org.apache.spark.sql.util.QueryExecutionListener
 
@@ -27,6 +28,10 @@ object TableReads extends AdaptiveSparkPlanHelper {
       .distinctBy(_.metrics("numFiles").id)
       .groupMapReduce(table)(scan => TableRead(metric(scan, "numFiles"), metric(scan, "filesSize")))(_ + _)
   }
+
+  /** Whether `of` knows all that the plan reads: connectors such as Iceberg's count no files in Spark's way. */
+  def isComplete(plan: SparkPlan): Boolean =
+    collectWithSubqueries(plan) { case scan: DataSourceV2ScanExecBase => scan }.isEmpty
 
   private def table(scan: FileSourceScanLike): String =
     scan.tableIdentifier.fold(scan.relation.location.rootPaths.headOption.fold("")(_.getName))(_.table)

@@ -64,6 +64,18 @@ class OpenedFilesSuite extends AnyFunSuite with LocalSpark {
     assert(reads(s"SELECT count(id) FROM parquet.`$place`").keySet == Set("loose"))
   }
 
+  test("what a connector reads is not taken for nothing") {
+    def complete(frame: org.apache.spark.sql.DataFrame) = TableReads.isComplete(frame.queryExecution.executedPlan)
+    val generated = spark.read
+      .format(classOf[io.penstock.workloads.tpcds.TpcdsSource].getName)
+      .options(Map("table" -> "reason", "scale" -> "0.01"))
+      .load()
+    assert(tables.nonEmpty && complete(spark.table("days")))
+    assert(!complete(generated))
+    generated.createOrReplaceTempView("reason")
+    assert(!complete(spark.sql("SELECT * FROM days WHERE d > (SELECT count(*) FROM reason)")))
+  }
+
   test("all queries of a session count, those that write too, and only those from then on") {
     assert(reads("SELECT count(*) FROM days").contains("days"))
     val opened = new OpenedFiles(spark)

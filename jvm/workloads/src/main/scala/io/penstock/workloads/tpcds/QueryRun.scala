@@ -17,7 +17,7 @@ import io.penstock.workloads.{TableRead, TableReads}
  * One execution of one query; times are of the wall clock, in milliseconds.
  *
  * @param reads
- *   by table, the files its scans opened
+ *   by table, the files its scans opened; None where Spark does not count them all
  * @param counts
  *   what the file systems of driver and executors counted meanwhile; None where nothing observes them
  */
@@ -28,7 +28,7 @@ private case class Execution(
     planningMs: Option[Double] = None,
     schema: StructType = new StructType(),
     rows: Seq[Row] = Nil,
-    reads: Map[String, TableRead] = Map.empty,
+    reads: Option[Map[String, TableRead]] = None,
     counts: Option[Map[String, Long]] = None,
     error: Option[String] = None
 ) {
@@ -41,7 +41,7 @@ private case class Execution(
     "planning_ms" -> planningMs,
     "rows" -> rows.size,
     "status" -> (if (error.isEmpty) "ok" else "failed")
-  ) ++ error.map("error" -> _) ++ Option.when(error.isEmpty)("reads" -> readsByTable) ++ counts.map("lake" -> _)
+  ) ++ error.map("error" -> _) ++ reads.map("reads" -> byTable(_)) ++ counts.map("lake" -> _)
 
   def answer: Option[Map[String, Any]] = Option.when(error.isEmpty)(
     ListMap(
@@ -54,11 +54,12 @@ private case class Execution(
 
   def line: String = error match {
     case None =>
-      f"$query%-8s ${elapsedMs / 1000}%8.2f s  ${rows.size}%5d rows  ${reads.values.map(_.files).sum}%6d files"
+      val files = reads.fold("")(found => f"  ${found.values.map(_.files).sum}%6d files")
+      f"$query%-8s ${elapsedMs / 1000}%8.2f s  ${rows.size}%5d rows$files"
     case Some(message) => f"$query%-8s ${elapsedMs / 1000}%8.2f s  failed: ${message.linesIterator.next()}"
   }
 
-  private def readsByTable: Map[String, Any] = reads.toSeq
+  private def byTable(reads: Map[String, TableRead]): Map[String, Any] = reads.toSeq
     .sortBy(_._1)
     .map { case (table, read) =>
       table -> ListMap("files" -> read.files, "bytes" -> read.bytes)
@@ -81,8 +82,9 @@ private class QueryRun(spark: SparkSession, of: Int) {
       val planning = elapsed
       val rows = frame.collect()
       val execution = Execution(query.name, startedMs, elapsed, Some(planning), frame.schema, rows.toSeq)
+      val plan = frame.queryExecution.executedPlan
       execution.copy(
-        reads = TableReads.of(frame.queryExecution.executedPlan),
+        reads = Option.when(TableReads.isComplete(plan))(TableReads.of(plan)),
         counts = for (was <- before; now <- QueryRun.counts()) yield QueryRun.since(was, now)
       )
     } catch {
