@@ -95,7 +95,7 @@ def test_iceberg_tables_of_the_same_files_give_the_same_answers(demo: Demo) -> N
     try:
         ended = penstock(
             demo.directory,
-            *("lab", "tpcds", "--scale", "0.01", "--layout", "iceberg", "--queries", "q3,q9,q39b"),
+            *("lab", "tpcds", "--scale", "0.01", "--layout", "iceberg", "--queries", "q3,q9"),
             PENSTOCK_HOME=home,
         )
     finally:
@@ -111,4 +111,4 @@ def test_iceberg_tables_of_the_same_files_give_the_same_answers(demo: Demo) -> N
     ]
     samples = [json.loads(line) for line in (run / "samples.jsonl").read_text("utf-8").splitlines()]
     # Spark counts no files of Iceberg's scans, and none is not their number.
-    assert ["reads" in one for one in samples if one["kind"] == "query"] == [False] * 3
+    assert ["reads" in one for one in samples if one["kind"] == "query"] == [False, False]
