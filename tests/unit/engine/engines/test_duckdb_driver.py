@@ -51,7 +51,7 @@ def test_the_first_failure_ends_the_run(run: StatementRunner) -> None:
     assert 'Referenced column "nosuch" not found' in bad["error"]
 
 
-def test_told_to_keep_going_it_runs_what_follows_a_failure(tmp_path: Path) -> None:
+def test_with_keep_going_the_statements_after_a_failure_run(tmp_path: Path) -> None:
     with duckdb.connect() as database:
         runner = StatementRunner(
             database,

@@ -144,7 +144,7 @@ private[merge] class OrderRows(spark: SparkSession, orders: Orders) {
 
   def changes(batch: Batch): DataFrame = {
     val of = orders
-    priced(spark.range(of.ids).flatMap(id => of.change(batch, id)).toDF())
+    priced(spark.range(of.ids).flatMap(id => of.change(batch, id)).select("op", "order.*"))
   }
 
   def after(batches: Seq[Batch]): DataFrame = {

@@ -17,18 +17,7 @@ case class Order(
 )
 
 /** A change of one order; `op` is `insert`, `update` or `delete`. A deletion carries the values that it deletes. */
-case class Change(
-    op: String,
-    id: Long,
-    day: LocalDate,
-    customer: Int,
-    quantity: Int,
-    price: BigDecimal,
-    note: String,
-    version: Int
-) {
-  def order: Order = Order(id, day, customer, quantity, price, note, version)
-}
+case class Change(op: String, order: Order)
 
 /**
  * The orders that are loaded, and what happens to them in three batches. Everything about an order follows from its id
@@ -67,10 +56,7 @@ case class Orders(rows: Long, seed: Long) {
 
   def change(batch: Batch, id: Long): Option[Change] = {
     val draw = Mixed.below(1000, Mixed(seed + batch.number, id), 0)
-    def of(op: String) = {
-      val found = order(id, batch.version)
-      Change(op, id, found.day, found.customer, found.quantity, found.price, found.note, found.version)
-    }
+    def of(op: String) = Change(op, order(id, batch.version))
     def oneOf(updates: Int, deletes: Int) =
       if (draw < updates) Some(of("update")) else if (draw < updates + deletes) Some(of("delete")) else None
     batch match {
@@ -87,7 +73,7 @@ case class Orders(rows: Long, seed: Long) {
     val loaded = Option.when(id < rows)(order(id, 0))
     batches.foldLeft(loaded) { (current, batch) =>
       (current, change(batch, id)) match {
-        case (Some(order), Some(change)) if change.version > order.version =>
+        case (Some(order), Some(change)) if change.order.version > order.version =>
           if (change.op == "delete") None else Some(change.order)
         case (None, Some(change)) if change.op == "insert" => Some(change.order)
         case _ => current

@@ -16,19 +16,19 @@ class MergeSuite extends AnyFunSuite with LocalSpark {
     assert(found("small").keySet == Set("insert", "update", "delete"))
     assert(found("wide").keySet == Set("update", "delete"))
     assert(found("late").keySet == Set("insert", "update", "delete"))
-    assert(changes(Small).forall(_.id >= orders.rows - 400))
+    assert(changes(Small).forall(_.order.id >= orders.rows - 400))
     assert(math.abs(found("wide")("update") - 2000) < 200)
-    assert(changes(Late).filter(_.op != "insert").forall(_.id < 10000))
-    assert(changes(Late).filter(_.op == "insert").forall(_.day.getMonthValue <= 4))
+    assert(changes(Late).filter(_.op != "insert").forall(_.order.id < 10000))
+    assert(changes(Late).filter(_.op == "insert").forall(_.order.day.getMonthValue <= 4))
   }
 
   test("an update moves some orders to another day") {
-    val moved = changes(Wide).filter(_.op == "update").count(one => one.day != orders.order(one.id, 0).day)
+    val moved = changes(Wide).filter(_.op == "update").count(one => one.order.day != orders.order(one.order.id, 0).day)
     assert(moved > 50 && moved < 250)
   }
 
   test("a late change loses against a newer version, and brings back nothing that was deleted") {
-    val late = changes(Late).filter(_.op != "insert").map(_.id)
+    val late = changes(Late).filter(_.op != "insert").map(_.order.id)
     val wide = Seq(Small, Wide)
     val newer = late.filter(id => orders.after(wide, id).exists(_.version == Wide.version))
     val deleted = late.filter(id => orders.after(wide, id).isEmpty)
