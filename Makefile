@@ -26,13 +26,15 @@ demo: setup ## TPC-DS end to end on a lake of its own, with a report (SCALE=0.1 
 # Each target takes ARGS for pytest: make test-system ARGS="-k commit". With ARGS, `test` leaves out the JVM's suites.
 # Both languages run side by side, since each leaves a core idle at times; no jar is written while applications run.
 # Python's tests, which wait for servers and timers, go first: the suites of the JVM fill what they leave.
-# A failed run ends with the failures of those suites, which Python's output has long carried away.
+# The suites write to a file, since Spark's errors, which tests cause on purpose, would carry away pytest's failures.
 test: setup browser $(if $(ARGS),,build/test-classes.stamp) ## Everything that needs no store, Kubernetes or fault injection: what a change must pass
-	$(MAKE) --no-print-directory --keep-going --jobs 2 $(if $(ARGS),,suites-beside) pytest-beside || \
-	  { $(if $(ARGS),,grep -A 3 -E '\*\*\* (FAILED|ABORTED) \*\*\*' jvm/*/target/surefire-reports/TestSuite.txt;) false; }
+	$(MAKE) --no-print-directory --keep-going --jobs 2 $(if $(ARGS),,suites-beside) pytest-beside
 
 suites-beside:
-	nice -n 15 $(MAVEN) test -pl '!bundle,!workloads'
+	@echo "The JVM's suites write to build/suites.log"
+	@nice -n 15 $(MAVEN) test -pl '!bundle,!workloads' > build/suites.log 2>&1 || { tail -n 40 build/suites.log; \
+	  grep -A 3 -E '\*\*\* (FAILED|ABORTED) \*\*\*' jvm/*/target/surefire-reports/TestSuite.txt; false; }
+	@grep -h -E '^(Suites|Tests): ' build/suites.log
 
 pytest-beside:
 	$(PYTEST) $(PARALLEL) tests/unit tests/integration tests/system tests/browser
