@@ -11,6 +11,7 @@ MODULES = {
     "service": ("duckdb", "fastapi", "prometheus_client", "pydantic", "uvicorn"),
     "lab": ("duckdb", "jinja2", "plotly", "pycurl"),
     "duckdb": ("duckdb", "duckdb_extension_avro", "duckdb_extension_httpfs", "duckdb_extension_iceberg"),
+    "sail": ("google", "grpc", "grpc_status", "pyiceberg", "pysail", "zstandard"),
     "kubernetes": ("packaging",),
 }
 """The modules that each extra of pyproject.toml installs."""

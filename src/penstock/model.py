@@ -117,7 +117,9 @@ SPARK_INTERNAL = "spark-internal"
 """The `application` whose main class is on every cluster's class path already (a term of Spark's own)."""
 DUCKDB_INTERNAL = "duckdb-internal"
 """The `application` that runs SQL statements in DuckDB, in one process."""
-OWN_PROGRAMS = frozenset({SPARK_INTERNAL, DUCKDB_INTERNAL})
+SAIL_INTERNAL = "sail-internal"
+"""The `application` that runs SQL statements in Sail, in one process."""
+OWN_PROGRAMS = frozenset({SPARK_INTERNAL, DUCKDB_INTERNAL, SAIL_INTERNAL})
 """The values of `application` that name no file."""
 
 
@@ -242,7 +244,8 @@ class Application(JsonRecord):
     @property
     def can_be_watched(self) -> bool:
         """Return whether Spark's own pages are available now; `spark.ui.enabled=false` turns them off."""
-        has_pages = self.spec.settings.get("spark.ui.enabled") != "false" and self.spec.application != DUCKDB_INTERNAL
+        is_spark = self.spec.application not in (DUCKDB_INTERNAL, SAIL_INTERNAL)
+        has_pages = is_spark and self.spec.settings.get("spark.ui.enabled") != "false"
         return self.state is State.RUNNING and has_pages
 
     def to_json(self) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from penstock.catalog.database import METASTORE, RECORDS, Database
 from penstock.catalog.metastore import Metastore
 from penstock.catalog.server import PostgresServer, ServerAccount
 from penstock.catalog.tables import Column, Table
-from penstock.engine.engines.duckdb_catalog import Catalog
+from penstock.engine.engines.access import Catalog
 from penstock.errors import CatalogError, MissingRequirement, NotFound
 from penstock.formats import as_properties
 from penstock.home import Home, write_atomically

@@ -17,10 +17,18 @@ from penstock.cli import main
 from penstock.errors import MissingRequirement
 
 SOURCES = Path(__file__).parents[2] / "src" / "penstock"
+NAMED_OTHERWISE = {"googleapis_common_protos": "google", "grpcio": "grpc", "grpcio_status": "grpc_status"}
+"""The modules of packages that have other names."""
 EXTRA_MODULES = {module for modules in extras.MODULES.values() for module in modules}
 REQUIREMENT = re.compile(r"^(?P<name>[\w.-]+).*extra == [\"'](?P<extra>\w+)[\"']")
 
-IMPORTERS = {"service/*": "service", "lab/*": "lab", "image/*": "kubernetes", "engine/engines/duckdb_*.py": "duckdb"}
+IMPORTERS = {
+    "service/*": "service",
+    "lab/*": "lab",
+    "image/*": "kubernetes",
+    "engine/engines/duckdb/*": "duckdb",
+    "engine/engines/sail/*": "sail",
+}
 """The extra on which these modules may rely; the others rely on none."""
 
 
@@ -29,7 +37,8 @@ def test_the_extras_of_the_package_bring_the_modules() -> None:
     for line in importlib.metadata.requires("penstock") or []:
         match = REQUIREMENT.match(line)
         if match and match["extra"] != "all":
-            found.setdefault(match["extra"], set()).add(match["name"].replace("-", "_").lower())
+            name = match["name"].replace("-", "_").lower()
+            found.setdefault(match["extra"], set()).add(NAMED_OTHERWISE.get(name, name))
     assert found == {extra: set(modules) for extra, modules in extras.MODULES.items()}
 
 

@@ -19,7 +19,7 @@ import math
 import re
 from collections import deque
 from collections.abc import Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Any
 
@@ -47,13 +47,19 @@ class Answer:
     columns: tuple[str, ...]
     types: tuple[str, ...]
     rows: tuple[Row, ...]
+    cut: bool = False
+    """True where the engine cuts quotients and averages of decimals to their last digit, instead of rounding them."""
 
     @staticmethod
     def from_json(value: Mapping[str, Any]) -> Answer:
         """Parse a line of `answers.jsonl`."""
         types = tuple(value["types"])
         return Answer(
-            value["query"], tuple(value["columns"]), types, tuple(row_from_engine(row, types) for row in value["rows"])
+            value["query"],
+            tuple(value["columns"]),
+            types,
+            tuple(row_from_engine(row, types) for row in value["rows"]),
+            value.get("cut", False),
         )
 
     def to_json(self) -> dict[str, Any]:
@@ -130,15 +136,19 @@ Tolerances = Mapping[int, Tolerance]
 """The tolerance of each column that has one; the others must be equal."""
 
 
-def tolerance(kind: str, other: str) -> Tolerance | None:
-    """Return the tolerance between two engines' types of a column; None if both compute its values exactly."""
+def tolerance(kind: str, other: str, *, cut: bool = False) -> Tolerance | None:
+    """Return the tolerance between two engines' types of a column; None if both compute its values exactly.
+
+    With `cut`, a decimal's last digit may be one less than the rounded one.
+    """
     kinds = (kind.lower(), other.lower())
     if not any(kind.startswith(_FLOATING) for kind in kinds):
         return None
     relative = RELATIVE_SINGLE if any(kind.startswith(_SINGLES) for kind in kinds) else RELATIVE
     scales = [int(found[1]) for kind in kinds if (found := _DECIMAL.fullmatch(kind))]
     # Quotients have more digits than averages, and q66 adds two of them that Spark has rounded.
-    units = [10.0**-scale * (0.5 if scale <= FEWEST_DIGITS else 1) for scale in scales]
+    errors = 2 if cut else 1
+    units = [10.0**-scale * errors * (0.5 if scale <= FEWEST_DIGITS else 1) for scale in scales]
     return Tolerance(relative, max(units, default=0.0))
 
 
@@ -157,8 +167,19 @@ def compare_ordered(answer: Answer, reference: OrderedAnswer) -> Verdict:
     """Check that `answer` is one of the right answers to the query, in one of its right orders.
 
     The reference's rows are groups with equal sort keys; so each group's rows must stand in the group's places. At
-    LIMIT, a `reference` with further rows allows any choice from the last group.
+    LIMIT, a `reference` with further rows allows any choice from the last group. Where only the last digits that an
+    engine cuts differ, the note says so.
     """
+    exact = _compare_ordered(replace(answer, cut=False), reference)
+    if exact.same or not answer.cut:
+        return exact
+    found = _compare_ordered(answer, reference)
+    return (
+        replace(found, note="equal but for the last digit of decimals, which the engine cuts") if found.same else exact
+    )
+
+
+def _compare_ordered(answer: Answer, reference: OrderedAnswer) -> Verdict:
     expected = reference.answer
     size = len(expected.rows)
     if len(answer.columns) != len(expected.columns) or len(answer.rows) != size:
@@ -167,7 +188,7 @@ def compare_ordered(answer: Answer, reference: OrderedAnswer) -> Verdict:
     answer, whole, allowed = _comparable(answer, whole)
     certain = eligible = size
     misplaced: tuple[int, int] | None = None
-    for start, end in _tied_groups(reference, answer.types):
+    for start, end in _tied_groups(reference, answer):
         if start >= size:
             break
         if end > size:
@@ -193,7 +214,7 @@ def _comparable(answer: Answer, reference: Answer) -> tuple[Answer, Answer, Tole
     """Return both without the padding of `char` columns, and the columns' tolerances."""
     kinds = list(zip(answer.types, reference.types, strict=True))
     padded = {index for index, pair in enumerate(kinds) if any(kind.lower().startswith("char(") for kind in pair)}
-    allowed = {index: found for index, pair in enumerate(kinds) if (found := tolerance(*pair))}
+    allowed = {index: found for index, pair in enumerate(kinds) if (found := tolerance(*pair, cut=answer.cut))}
     if padded:
         answer, reference = _trimmed(answer, padded), _trimmed(reference, padded)
     return answer, reference, allowed
@@ -204,15 +225,16 @@ def _trimmed(answer: Answer, padded: set[int]) -> Answer:
         tuple(value.rstrip(" ") if index in padded and value is not None else value for index, value in enumerate(row))
         for row in answer.rows
     )
-    return Answer(answer.query, answer.columns, answer.types, tuple(rows))
+    return replace(answer, rows=tuple(rows))
 
 
-def _tied_groups(reference: OrderedAnswer, types: Sequence[str]) -> Iterator[tuple[int, int]]:
+def _tied_groups(reference: OrderedAnswer, answer: Answer) -> Iterator[tuple[int, int]]:
     """Yield the bounds of each group of rows that a true tie or an engine's rounding may put in any order."""
     found = reference.extended
     # The other engine's type of a hidden key is unknown.
-    kinds = [*types, *[f"decimal(38,{FEWEST_DIGITS})"] * (len(found.types) - len(types))]
-    allowed = [tolerance(kinds[key], found.types[key]) for key in reference.keys]
+    hidden = len(found.types) - len(answer.types)
+    kinds = [*answer.types, *[f"decimal(38,{FEWEST_DIGITS})"] * hidden]
+    allowed = [tolerance(kinds[key], found.types[key], cut=answer.cut) for key in reference.keys]
     keys = [tuple(row[key] for key in reference.keys) for row in found.rows]
     start = 0
     for index in range(1, len(keys) + 1):

@@ -145,12 +145,12 @@ def duckdb_secret(name: str, lake: Lake, endpoint: str, keys: Mapping[str, str])
         "ENDPOINT": sql_text(urlsplit(endpoint).netloc),
         "URL_STYLE": sql_text("path" if lake.path_style else "vhost"),
         "USE_SSL": str(endpoint.startswith("https:")).lower(),
-        "SCOPE": f"[{', '.join(map(sql_text, duckdb_roots(lake)))}]",
+        "SCOPE": f"[{', '.join(map(sql_text, addresses(lake)))}]",
     }
     return f"CREATE OR REPLACE SECRET {name} ({_listed(options)})"
 
 
-def duckdb_roots(lake: Lake) -> list[str]:
+def addresses(lake: Lake) -> list[str]:
     """The beginnings of the lake's addresses: tables' locations have the first form."""
     return [f"{scheme}://{lake.bucket}/" for scheme in ("s3a", "s3")]
 

@@ -27,7 +27,9 @@ def test_a_program_of_the_system_is_in_reach_for_all() -> None:
     assert is_executable_by_all(Path("/bin/sh"))
 
 
-def test_an_ordinary_user_s_server_runs_under_their_own_account(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_an_ordinary_user_s_server_runs_under_their_own_account(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     account = ServerAccount.choose()
     assert account == ServerAccount.caller()

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from penstock.engine.engines.contract import QueryEngine
-from penstock.engine.engines.duckdb import DuckDb
+from penstock.engine.engines.one_process import DuckDb, Sail
 from penstock.engine.engines.spark import Spark
 from penstock.errors import InvalidInput
 from penstock.model import ApplicationSpec
 
 SPARK: QueryEngine = Spark()
-ENGINES = {engine.name: engine for engine in (SPARK, DuckDb())}
+ENGINES = {engine.name: engine for engine in (SPARK, DuckDb(), Sail())}
 
 
 def engine_named(name: str) -> QueryEngine:

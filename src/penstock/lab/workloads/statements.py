@@ -13,9 +13,29 @@ from penstock.lab.session import Session
 
 
 @dataclass(frozen=True)
+class Dialect:
+    """How an engine is asked: its settings before the queries, and their texts in its words."""
+
+    settings: tuple[str, ...]
+    quote: str
+    translate: Callable[[str, str], str]
+    """The text of a query, by its name and its text as Spark runs it."""
+    cuts: bool = False
+    """See `Answer.cut`."""
+
+
+DIALECTS: Mapping[str, Dialect] = {
+    "duckdb": Dialect(tuple(f"SET {name} = '{value}'" for name, value in DUCKDB_SETTINGS.items()), '"', to_duckdb),
+    "sail": Dialect((), "`", lambda _, text: text, cuts=True),
+}
+"""By the engines' names."""
+
+
+@dataclass(frozen=True)
 class QueryScript:
     """The queries of one application, each `iterations` times after `warm_iterations` uncounted rounds, in order."""
 
+    dialect: Dialect
     database: str
     queries: Mapping[str, str]
     """The texts as Spark runs them, by their names."""
@@ -24,14 +44,15 @@ class QueryScript:
 
     @property
     def text(self) -> str:
-        settings = [f"SET {name} = '{value}'" for name, value in DUCKDB_SETTINGS.items()]
-        rounds = [to_duckdb(name, text).strip().rstrip(";") for name, text in self.queries.items()] * self._rounds
-        return "".join(f"{statement};\n" for statement in (*settings, f'USE "{self.database}"', *rounds))
+        dialect, quote = self.dialect, self.dialect.quote
+        queries = [dialect.translate(name, text).strip().rstrip(";") for name, text in self.queries.items()]
+        statements = (*dialect.settings, f"USE {quote}{self.database}{quote}", *queries * self._rounds)
+        return "".join(f"{statement};\n" for statement in statements)
 
     @property
     def before(self) -> int:
         """The number of statements before the first query."""
-        return len(DUCKDB_SETTINGS) + 1
+        return len(self.dialect.settings) + 1
 
     @property
     def statements(self) -> int:
@@ -59,6 +80,7 @@ class QueryScript:
                 "columns": [column["name"] for column in result["columns"]],
                 "types": [column["type"] for column in result["columns"]],
                 "rows": result["rows"],
+                **({"cut": True} if self.dialect.cuts else {}),
             }
             for name, iteration, result in self._counted(results)
             if iteration == 1 and "error" not in result

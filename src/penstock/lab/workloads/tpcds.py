@@ -20,7 +20,7 @@ from penstock.lab.launchers import JobResult
 from penstock.lab.session import Session
 from penstock.lab.workloads.base import Suite
 from penstock.lab.workloads.options import Computed, ObjectSize, Option, Reload
-from penstock.lab.workloads.statements import QueryScript, run_script
+from penstock.lab.workloads.statements import DIALECTS, QueryScript, run_script
 from penstock.lab.workloads.tpcds_data import (
     BY_SIZE,
     DEFAULT_OBJECT,
@@ -146,7 +146,7 @@ class Tpcds(Suite):
 
     scale: Scale = 1
     queries: Queries = ALL
-    engine: Annotated[str, Option("Engine of the queries: spark or duckdb.")] = SPARK.name
+    engine: Annotated[str, Option("Engine of the queries: spark, duckdb or sail.")] = SPARK.name
     iterations: Annotated[int, Option("Executions of each query in one repetition.", least=1)] = 1
     warm_iterations: Annotated[int, Option("Uncounted rounds before those, in the same cluster.", least=0)] = 0
     validate: Annotated[bool, Option("Verify every answer against DuckDB.")] = True
@@ -277,7 +277,8 @@ def power_run(
         samples = session.report_of(ran, f"{output}/samples.jsonl")
         answered = partial(session.json_lines, f"{output}/answers.jsonl")
     else:
-        script = QueryScript(database, query_texts(workloads_jar(), names), iterations, warm_iterations)
+        texts = query_texts(workloads_jar(), names)
+        script = QueryScript(DIALECTS[engine.name], database, texts, iterations, warm_iterations)
         ran, results = run_script(session, engine, script, key=key, role=role, name=title, doing=doing)
         samples, answered = script.samples(results), partial(script.answers, results)
     for sample in samples:

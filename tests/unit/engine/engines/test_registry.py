@@ -12,7 +12,7 @@ import pytest
 from penstock.catalog.connection import DatabaseUrl
 from penstock.catalog.metastore import Metastore
 from penstock.engine.engines.contract import Access
-from penstock.engine.engines.duckdb import ACCESS_FILE
+from penstock.engine.engines.one_process import ACCESS_FILE
 from penstock.engine.engines.registry import ENGINES, engine_named, engine_of, is_statements
 from penstock.engine.interactive import sessions
 from penstock.engine.submission import resolve
@@ -54,7 +54,7 @@ def test_other_applications_are_spark_s(program: str, main_class: str | None) ->
 def test_an_unknown_engine_is_refused_with_the_known_ones() -> None:
     with pytest.raises(InvalidInput) as refused:
         engine_named("presto")
-    assert refused.value.fix == "--engine spark or duckdb"
+    assert refused.value.fix == "--engine spark or duckdb or sail"
 
 
 def test_duckdb_is_as_large_as_an_executor_and_promised_alone(backend: FakeBackend) -> None:
@@ -104,7 +104,15 @@ def test_duckdb_s_secrets_are_in_private_files_alone(monkeypatch: pytest.MonkeyP
     assert "p%40ss" not in shown
 
 
-def test_duckdb_reads_no_hdfs(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("name", ["duckdb", "sail"])
+def test_an_engine_of_one_process_reads_no_hdfs(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     lake = replace(LAKE, hdfs=HdfsClient("host:8020", 1, short_circuit=False))
-    with pytest.raises(InvalidInput, match="DuckDB is for lakes on S3"):
-        engine_named("duckdb").launch("app-1", duckdb_spec(), access(monkeypatch, lake))
+    with pytest.raises(InvalidInput, match=f"{engine_named(name).title} is for lakes on S3"):
+        engine_named(name).launch("app-1", duckdb_spec(), access(monkeypatch, lake))
+
+
+def test_sail_is_refused_where_it_could_not_trust_the_store(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    lake = replace(LAKE, ca_file=str(tmp_path / "ca.pem"))
+    with pytest.raises(InvalidInput, match="Sail cannot read the lake “near”") as refused:
+        engine_named("sail").launch("app-1", duckdb_spec(), access(monkeypatch, lake))
+    assert refused.value.fix == "use --engine spark or duckdb"

@@ -15,12 +15,14 @@ from penstock.errors import InvalidInput
 from penstock.lab import runner
 from penstock.lab.experiment import Arm, MeasurementPlan
 from penstock.lab.workloads import tpcds
-from penstock.lab.workloads.statements import QueryScript
+from penstock.lab.workloads.statements import DIALECTS, QueryScript
 from penstock.model import DUCKDB_INTERNAL, ClusterSize, ProcessSize
 from tests.unit.lab.lab_fakes import Silent
 from tests.unit.lab.tpcds_world import SIZE, World
 
-SCRIPT = QueryScript("tpcds_sf1", {"q1": "SELECT `a` FROM t;", "q2": "SELECT 2"}, iterations=2, warm_iterations=1)
+SCRIPT = QueryScript(
+    DIALECTS["duckdb"], "tpcds_sf1", {"q1": "SELECT `a` FROM t;", "q2": "SELECT 2"}, iterations=2, warm_iterations=1
+)
 SUITE = tpcds.Tpcds(scale=0.1, queries=("q1", "q2"), engine="duckdb")
 
 

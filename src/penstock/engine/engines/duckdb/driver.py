@@ -1,8 +1,4 @@
-"""The driver of an application in DuckDB: it runs the statements of a file and writes their results to the lake.
-
-`penstock.engine.engines.duckdb` writes its command line; it may spill into the directory where it starts. The results
-have the form of `io.penstock.sql.SqlRunner`, and so have the exit codes: 0, 1 for a statement that failed, after which
-none runs without `--keep-going`, and 2 for a wrong command line.
+"""The driver of an application in DuckDB, which `statement_driver` describes. It may spill into its directory.
 
 A statement sees each table as the catalog has it when the statement begins. It reaches the lake's bucket and its own
 directory, and no other file or address.
@@ -10,13 +6,9 @@ directory, and no other file or address.
 
 from __future__ import annotations
 
-import argparse
-import json
-import logging
 import os
 import re
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -26,89 +18,38 @@ from typing import Any
 
 import duckdb
 
-from penstock.engine.engines.duckdb_catalog import CATALOG, Catalog, LakeAccess, Tables, words_of
-from penstock.engine.engines.duckdb_results import columns, rows
-from penstock.engine.engines.duckdb_tables import unquoted
-from penstock.errors import InvalidInput, NotFound, PenstockError
+from penstock.engine.engines.access import LakeAccess
+from penstock.engine.engines.duckdb.catalog import CATALOG, Tables, renewed, secret, words_of
+from penstock.engine.engines.duckdb.tables import unquoted
+from penstock.engine.engines.results import columns, rows
+from penstock.engine.engines.statement_driver import Given, Progress, in_turn, main
+from penstock.errors import InvalidInput, NotFound
 from penstock.formats import sql_text
-from penstock.home import write_json
-from penstock.lake.model import Lake
+from penstock.lake.clients import addresses
 from penstock.lake.settings import AUTHORITIES_VARIABLE
+from penstock.model import ProcessSize
 
 _EXTENSIONS = ("httpfs", "avro", "iceberg")
 _ROWS_AT_ONCE = 2048
 
-_log = logging.getLogger("penstock.duckdb")
 
-
-def main(arguments: list[str]) -> int:
-    parser = argparse.ArgumentParser(prog="duckdb_driver")
-    parser.add_argument("access", type=Path)
-    parser.add_argument("cluster", type=Path)
-    parser.add_argument("artifacts", type=Path)
-    parser.add_argument("--output", required=True)
-    parser.add_argument("--statements-file", required=True)
-    parser.add_argument("--limit", type=int)
-    parser.add_argument("--keep-going", action="store_true")
-    given = parser.parse_args(arguments)
-    log = given.artifacts / "driver.log"
-    logging.basicConfig(filename=log, level=logging.INFO, format="%(asctime)s %(message)s", encoding="utf-8")
-    try:
-        return run(given)
-    except PenstockError as error:
-        print(error, file=sys.stderr)
-        return 1
-
-
-def run(given: argparse.Namespace) -> int:
-    started = time.monotonic()
-    access = json.loads(given.access.read_text(encoding="utf-8"))
-    lake = LakeAccess(Lake.from_json(access["lake"]))
-    script = lake.read_text(given.statements_file)
-    with connection(lake, cores=access["cores"], memory_bytes=access["memory_bytes"]) as database:
-        tables = Tables(Catalog(access["metastore"]), lake)
+def run(given: Given) -> Iterator[dict[str, Any]]:
+    with connection(given.lake, given.size) as database:
+        tables = Tables(given.catalog, given.lake)
         runner = StatementRunner(
-            database, tables, limit=given.limit, keep_going=given.keep_going, progress=Progress(given.cluster)
+            database, tables, limit=given.limit, keep_going=given.keep_going, progress=given.progress
         )
-        with lake.renewed(database):
-            results = list(runner.results(script))
-    content = "".join(json.dumps(result, ensure_ascii=False, allow_nan=False) + "\n" for result in results)
-    lake.store.put(lake.lake.key(given.output), content.encode())
-    write_json(given.cluster / "summary.json", {"elapsed_ms": round((time.monotonic() - started) * 1000)})
-    problem = next((result["error"] for result in results if "error" in result), None)
-    if problem is not None:
-        print(problem, file=sys.stderr)
-    return 0 if problem is None else 1
-
-
-class Progress:
-    """The driver's `progress.json`: the statements are the tasks of one stage."""
-
-    def __init__(self, cluster: Path) -> None:
-        self._file = cluster / "progress.json"
-
-    def show(self, done: int, statements: int) -> None:
-        stage = {"id": 0, "name": "statements", "tasks": statements, "done": done, "running": 1, "failed": 0}
-        others = ("stages_done", "tasks_failed", "rows_read", "bytes_read", "bytes_written", "shuffle_bytes")
-        write_json(
-            self._file,
-            {
-                "description": f"statement {done + 1} of {statements}" if done < statements else "",
-                "stages": [stage] if done < statements else [],
-                "tasks_done": done,
-                **dict.fromkeys(others, 0),
-                "updated_ms": round(time.time() * 1000),
-            },
-        )
+        with renewed(given.lake, database):
+            yield from runner.results(given.script)
 
 
 @contextmanager
-def connection(lake: LakeAccess, *, cores: int, memory_bytes: int) -> Iterator[duckdb.DuckDBPyConnection]:
+def connection(lake: LakeAccess, size: ProcessSize) -> Iterator[duckdb.DuckDBPyConnection]:
     """A DuckDB that reaches the lake and this directory alone."""
     here = Path.cwd()
     configuration: dict[str, str | bool | int | float | list[str]] = {
-        "threads": cores,
-        "memory_limit": f"{memory_bytes // 1000}KB",
+        "threads": size.cores,
+        "memory_limit": f"{size.memory_bytes // 1000}KB",
         "temp_directory": str(here / "spill"),
         "allow_persistent_secrets": False,
         "autoinstall_known_extensions": False,
@@ -122,10 +63,10 @@ def connection(lake: LakeAccess, *, cores: int, memory_bytes: int) -> Iterator[d
         if authorities := os.environ.get(AUTHORITIES_VARIABLE):
             database.execute(f"SET ca_cert_file = {sql_text(authorities)}")
         database.execute("SET parquet_metadata_cache = true")
-        database.execute(lake.secret())
+        database.execute(secret(lake))
         database.execute(f"ATTACH ':memory:' AS {CATALOG}")
         database.execute(f"USE {CATALOG}")
-        allowed = ", ".join(map(sql_text, [*lake.roots, f"{here}/"]))
+        allowed = ", ".join(map(sql_text, [*addresses(lake.lake), f"{here}/"]))
         database.execute(f"SET allowed_directories = [{allowed}]")
         database.execute("SET enable_external_access = false")
         yield database
@@ -201,22 +142,17 @@ class StatementRunner:
         except duckdb.Error as error:
             yield {"statement": script.strip(), "error": str(error).strip()}
             return
-        for done, statement in enumerate(statements):
-            self._progress.show(done, len(statements))
-            started_ms, started = round(time.time() * 1000), time.monotonic()
-            result = self._explained(statement)
-            taken = (time.monotonic() - started) * 1000
-            _log.info("statement %d of %d: %.0f ms", done + 1, len(statements), taken)
-            yield {"statement": statement.text, **result, "started_ms": started_ms, "elapsed_ms": taken}
-            if "error" in result and not self._keep_going:
-                return
-        self._progress.show(len(statements), len(statements))
+        yield from in_turn(
+            statements,
+            lambda statement: statement.text,
+            self._explained,
+            keep_going=self._keep_going,
+            progress=self._progress,
+        )
 
     def _explained(self, statement: Statement) -> dict[str, Any]:
         try:
             return self._execute(statement)
-        except PenstockError as error:
-            return {"error": str(error)}
         except duckdb.OutOfMemoryException as error:
             return {"error": f"{_first(error)}\nFix: --driver-memory"}
         except duckdb.Error as error:
@@ -268,4 +204,4 @@ def _first(error: Exception) -> str:
 
 
 if __name__ == "__main__":
-    raise SystemExit(main(sys.argv[1:]))
+    raise SystemExit(main(sys.argv[1:], run))

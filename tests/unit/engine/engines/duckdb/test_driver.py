@@ -9,10 +9,14 @@ from typing import Any
 import duckdb
 import pytest
 
-from penstock.engine.engines.duckdb_catalog import words_of
-from penstock.engine.engines.duckdb_driver import Progress, StatementRunner, connection
+from penstock.engine.engines.duckdb import driver
+from penstock.engine.engines.duckdb.catalog import words_of
+from penstock.engine.engines.duckdb.driver import StatementRunner, connection
+from penstock.engine.engines.statement_driver import Progress
 from penstock.errors import InvalidInput, PenstockError
 from penstock.home import read_json
+from penstock.lake.model import Lake
+from penstock.model import ProcessSize
 
 
 class Views:
@@ -155,11 +159,12 @@ def test_the_words_of_a_statement_are_names_and_dots_in_any_alphabet() -> None:
     )
 
 
-class Lake:
-    roots = ("s3a://lake/", "s3://lake/")
+class Access:
+    lake = Lake("near", ("https://a.example",), "lake", "environment")
 
-    def secret(self) -> str:
-        return "CREATE SECRET lake (TYPE s3, KEY_ID 'key', SECRET 'hidden', SCOPE ['s3a://lake/'])"
+
+def secret(_: Access) -> str:
+    return "CREATE SECRET lake (TYPE s3, KEY_ID 'key', SECRET 'hidden', SCOPE ['s3a://lake/'])"
 
 
 def test_statements_reach_the_lake_and_nothing_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -168,7 +173,8 @@ def test_statements_reach_the_lake_and_nothing_else(tmp_path: Path, monkeypatch:
     monkeypatch.chdir(own)
     outside = tmp_path / "private.csv"
     outside.write_text("a\n1\n")
-    with connection(Lake(), cores=1, memory_bytes=256 << 20) as database:  # type: ignore[arg-type]
+    monkeypatch.setattr(driver, "secret", secret)
+    with connection(Access(), ProcessSize(1, 256 << 20)) as database:  # type: ignore[arg-type]
         for place in (
             outside,
             f"{own}/../private.csv",

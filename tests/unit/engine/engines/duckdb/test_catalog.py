@@ -1,9 +1,7 @@
-"""The lake of a DuckDB process: credentials that its supervisor may renew, and tables that are being committed to."""
+"""The lake and the catalog in DuckDB: credentials that may be renewed, and views of what a statement names."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from datetime import datetime, timezone
 from pathlib import Path
 
 import duckdb
@@ -12,12 +10,12 @@ import pytest
 from pyarrow import parquet
 
 from penstock.catalog.tables import Column, Table
-from penstock.engine.engines import duckdb_catalog
-from penstock.engine.engines.duckdb_catalog import CATALOG, Catalog, LakeAccess, Tables, words_of
-from penstock.engine.engines.duckdb_tables import Listing
-from penstock.errors import CatalogError, LakeError
+from penstock.engine.engines.access import LakeAccess
+from penstock.engine.engines.duckdb import catalog
+from penstock.engine.engines.duckdb.catalog import CATALOG, Tables, renewed, secret, words_of
+from penstock.engine.engines.table_files import Listing
 from penstock.home import write_atomically
-from penstock.lake.model import Credentials, Lake, ObjectInfo
+from penstock.lake.model import Credentials, Lake
 from penstock.lake.settings import private_credentials_file
 from tests.support.waiting import within
 
@@ -30,7 +28,7 @@ def credentials(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     write_atomically(file, private_credentials_file(Credentials("first", "it's hidden", "token")))
     monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(file))
     monkeypatch.setenv("AWS_PROFILE", "penstock")
-    monkeypatch.setattr(duckdb_catalog, "_LOOK_SECONDS", 0.01)
+    monkeypatch.setattr(catalog, "_LOOK_SECONDS", 0.01)
     return file
 
 
@@ -40,7 +38,7 @@ def lake(credentials: Path) -> LakeAccess:
 
 
 def test_duckdb_gets_the_application_s_credentials_for_the_lake_s_bucket_alone(lake: LakeAccess) -> None:
-    assert lake.secret() == (
+    assert secret(lake) == (
         "CREATE OR REPLACE SECRET lake (TYPE s3, KEY_ID 'first', SECRET 'it''s hidden', SESSION_TOKEN 'token', "
         "REGION 'us-east-1', ENDPOINT 'a.example:8443', URL_STYLE 'vhost', USE_SSL true, "
         "SCOPE ['s3a://bucket/', 's3://bucket/'])"
@@ -63,43 +61,10 @@ def test_renewed_credentials_reach_a_statement_that_runs(lake: LakeAccess, crede
         def execute(self, statement: str) -> None:
             given.append(statement)
 
-    with lake.renewed(Database()):  # type: ignore[arg-type]
+    with renewed(lake, Database()):  # type: ignore[arg-type]
         write_atomically(credentials, private_credentials_file(Credentials("second", "hidden")))
         within(lambda: bool(given))
     assert "KEY_ID 'second'" in given[-1]
-
-
-class Store:
-    """Lists a table whose commit is finished at the list of this number; never with None."""
-
-    def __init__(self, finished_at: int | None) -> None:
-        self.finished_at = finished_at
-        self.lists = 0
-
-    def list(self, prefix: str) -> Iterator[ObjectInfo]:
-        self.lists += 1
-        finished = self.finished_at is not None and self.lists >= self.finished_at
-        now = datetime.now(timezone.utc)
-        yield ObjectInfo(f"{prefix}_penstock_commit/000000000001", 0 if finished else 80, now, "")
-        yield ObjectInfo(f"{prefix}a.parquet", 10, now, "")
-
-
-def test_a_table_that_is_being_committed_to_is_listed_again(lake: LakeAccess, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(LakeAccess, "store", Store(finished_at=3))
-    assert lake.listing("s3a://bucket/t/").files == ("a.parquet",)
-
-
-def test_a_commit_that_nobody_carries_out_is_an_error(lake: LakeAccess, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(LakeAccess, "store", Store(finished_at=None))
-    monkeypatch.setattr(duckdb_catalog, "_COMMIT_SECONDS", 0.03)
-    with pytest.raises(LakeError, match="is not carried out yet"):
-        lake.listing("s3a://bucket/t/")
-
-
-def test_a_catalog_that_is_away_is_explained_without_its_password() -> None:
-    with pytest.raises(CatalogError) as away:
-        Catalog("postgresql+psycopg://tables:hidden@127.0.0.1:1/metastore").names()
-    assert "hidden" not in f"{away.value}{away.value.why}"
 
 
 class Metastore:
@@ -118,10 +83,13 @@ class Metastore:
 
 class Directory:
     def __init__(self, place: Path) -> None:
-        self.roots = [f"{place}/"]
+        self.place = place
+
+    def require_here(self, table: Table, place: str, *, reader: str) -> None:
+        assert place.startswith(str(self.place))
 
     def listing(self, location: str) -> Listing:
-        return Listing(tuple(sorted(file.name for file in Path(location).iterdir())), unfinished=False)
+        return Listing({file.name: 1 for file in sorted(Path(location).iterdir())}, unfinished=False)
 
 
 def test_a_statement_sees_the_tables_that_it_names_as_they_are_now(tmp_path: Path) -> None:

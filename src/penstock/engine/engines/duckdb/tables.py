@@ -7,18 +7,16 @@ no hidden file. What cannot be read alike is refused, with the engine that can.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from urllib.parse import unquote
 
-from penstock.catalog.tables import Column, Partition, Table
+from penstock.catalog.tables import Column, Table
+from penstock.engine.engines import spark_types
+from penstock.engine.engines.spark_types import SparkType
+from penstock.engine.engines.table_files import NULL_PARTITION, refusal
 from penstock.errors import InvalidInput
 from penstock.formats import sql_text
-from penstock.lake.model import ObjectInfo
-
-NULL_PARTITION = "__HIVE_DEFAULT_PARTITION__"
-"""The value of a partition column that is NULL, in the catalog and in the names of directories."""
 
 _PLAIN_TYPES = {
     "boolean": "BOOLEAN",
@@ -28,19 +26,11 @@ _PLAIN_TYPES = {
     "bigint": "BIGINT",
     "float": "FLOAT",
     "double": "DOUBLE",
-    "string": "VARCHAR",
     "binary": "BLOB",
     "date": "DATE",
     "timestamp": "TIMESTAMP WITH TIME ZONE",
     "timestamp_ntz": "TIMESTAMP",
 }
-_DECIMAL = re.compile(r"decimal\(\d+,\s*\d+\)")
-_TEXT = re.compile(r"(?:var)?char\(\d+\)")
-_COMMIT = re.compile(r"(?:^|/)_penstock_commit/\d+$")
-
-
-class _UnknownType(Exception):
-    pass
 
 
 def sql_name(name: str) -> str:
@@ -50,67 +40,26 @@ def sql_name(name: str) -> str:
 def duckdb_type(spark: str) -> str | None:
     """DuckDB's name of a type that Spark names; None for one that DuckDB does not have."""
     try:
-        return _type(spark.strip())
-    except _UnknownType:
+        return _type(spark_types.parse(spark))
+    except ValueError:
         return None
 
 
-def _type(spark: str) -> str:
-    name = spark.lower()
-    if name in _PLAIN_TYPES:
-        return _PLAIN_TYPES[name]
-    if _TEXT.fullmatch(name):
+def _type(spark: SparkType) -> str:
+    if spark.is_text:
         return "VARCHAR"
-    if _DECIMAL.fullmatch(name):
-        return name.upper()
-    kind, bracket, inner = spark.partition("<")
-    if not bracket or not inner.endswith(">"):
-        raise _UnknownType(spark)
-    parts = list(_split(inner[:-1]))
-    if kind.lower() == "array" and len(parts) == 1:
-        return f"{_type(parts[0])}[]"
-    if kind.lower() == "map" and len(parts) == 2:
-        return f"MAP({_type(parts[0])}, {_type(parts[1])})"
-    if kind.lower() == "struct" and all(":" in part for part in parts):
-        fields = (part.partition(":") for part in parts)
-        return f"STRUCT({', '.join(f'{sql_name(field.strip())} {_type(of.strip())}' for field, _, of in fields)})"
-    raise _UnknownType(spark)
-
-
-def _split(text: str) -> Iterator[str]:
-    """The parts of a list, cut at commas outside brackets."""
-    depth, start = 0, 0
-    for position, letter in enumerate(text):
-        depth += {"<": 1, "(": 1, ">": -1, ")": -1}.get(letter, 0)
-        if letter == "," and depth == 0:
-            yield text[start:position].strip()
-            start = position + 1
-    yield text[start:].strip()
-
-
-@dataclass(frozen=True)
-class Listing:
-    """The objects below a table's location, by their paths relative to it."""
-
-    files: tuple[str, ...]
-    """Data files, in the order of the listing. Spark reads no file that is empty, nor one whose name, or the name of a
-    directory of it, begins with a dot or an underscore, partition columns aside."""
-    unfinished: bool
-    """True if a decided commit is still being carried out, so that the files are those of no version of the table."""
-
-    @staticmethod
-    def of(objects: Iterable[ObjectInfo], prefix: str) -> Listing:
-        files, unfinished = [], False
-        for found in objects:
-            path = found.key.removeprefix(prefix)
-            unfinished |= found.size > 0 and _COMMIT.search(path) is not None
-            if found.size > 0 and not any(_hidden(part) for part in path.split("/")):
-                files.append(path)
-        return Listing(tuple(files), unfinished)
-
-
-def _hidden(part: str) -> bool:
-    return part.startswith(".") or (part.startswith("_") and "=" not in part) or part.endswith("._COPYING_")
+    parts = [(sql_name(name), _type(kind)) for name, kind in spark.fields]
+    if spark.name == "array":
+        return f"{parts[0][1]}[]"
+    if spark.name == "map":
+        return f"MAP({parts[0][1]}, {parts[1][1]})"
+    if spark.name == "struct":
+        return f"STRUCT({', '.join(f'{name} {kind}' for name, kind in parts)})"
+    if spark.name == "decimal" and len(spark.numbers) == 2:
+        return f"DECIMAL({spark.numbers[0]},{spark.numbers[1]})"
+    if spark.name not in _PLAIN_TYPES:
+        raise ValueError(spark.name)
+    return _PLAIN_TYPES[spark.name]
 
 
 def check_readable(table: Table) -> None:
@@ -127,32 +76,7 @@ def check_readable(table: Table) -> None:
 
 
 def _refusal(table: Table, why: str) -> InvalidInput:
-    return InvalidInput(f"{table.full_name} cannot be read by DuckDB", why=why, fix="use --engine spark")
-
-
-def data_files(table: Table, partitions: Sequence[Partition], listing: Listing) -> tuple[str, ...]:
-    """The files with the table's rows: of a partitioned table, those in the partitions that the catalog has.
-
-    Raises `InvalidInput` where a directory does not name the values of its partition, or where there are directories
-    although the table has no partitions.
-    """
-    names = [column.name for column in table.columns if column.partition]
-    if not names and (deeper := next((file for file in listing.files if "/" in file), None)):
-        raise _refusal(table, f"it has no partitions, and a file in a directory: {deeper}")
-    root = table.location.rstrip("/") + "/"
-    known = set() if names else {""}
-    for partition in partitions:
-        path = partition.location.rstrip("/").removeprefix(root)
-        if not _says(path, names, partition.values):
-            raise _refusal(table, f"a partition is in {partition.location}, which does not name its values")
-        known.add(path)
-    return tuple(file for file in listing.files if file.rpartition("/")[0] in known)
-
-
-def _says(path: str, names: Sequence[str], values: Sequence[str]) -> bool:
-    parts = [part.partition("=") for part in path.split("/")]
-    said = [(name.lower(), unquote(value)) for name, _, value in parts]
-    return said == [(name.lower(), value) for name, value in zip(names, values, strict=True)]
+    return refusal(table, "DuckDB", why)
 
 
 @dataclass(frozen=True)
@@ -166,8 +90,10 @@ class PhysicalColumn:
 
 def needs_footers(table: Table) -> bool:
     """Return whether the files' own types decide how the table is read: see `bare_files`."""
-    own = [column.type for column in table.columns if not column.partition]
-    return any(map(_has_timestamp, own)) or (_has_binary(table) and any("string" in kind.lower() for kind in own))
+    own = [spark_types.parse(column.type) for column in table.columns if not column.partition]
+    return any(kind.contains("timestamp") for kind in own) or (
+        _has_binary(table) and any(kind.contains("string") for kind in own)
+    )
 
 
 def bare_files(table: Table, columns: Iterable[PhysicalColumn]) -> set[str]:
@@ -186,11 +112,7 @@ def bare_files(table: Table, columns: Iterable[PhysicalColumn]) -> set[str]:
 
 
 def _has_binary(table: Table) -> bool:
-    return any("binary" in column.type.lower() for column in table.columns)
-
-
-def _has_timestamp(spark: str) -> bool:
-    return re.search(r"\btimestamp\b", spark.lower()) is not None
+    return any(spark_types.parse(column.type).contains("binary") for column in table.columns)
 
 
 def parquet_view(table: Table, root: str, files: Sequence[str], bare: Collection[str] = ()) -> str:
@@ -208,7 +130,8 @@ def parquet_view(table: Table, root: str, files: Sequence[str], bare: Collection
 
 def _scan(table: Table, root: str, files: Sequence[str], *, bare: bool) -> str:
     own = [column for column in table.columns if not column.partition]
-    if bare and (nested := next((c for c in own if "<" in c.type and _has_timestamp(c.type)), None)):
+    within = (column for column in own if "<" in column.type and spark_types.parse(column.type).contains("timestamp"))
+    if bare and (nested := next(within, None)):
         raise _refusal(table, f"{nested.name} has timestamps within, in files that do not say their zone")
     schema = ", ".join(
         f"{sql_text(c.name)}: {{name: {sql_text(c.name)}, type: '{_stored(c, bare=bare)}', default_value: NULL}}"

@@ -12,20 +12,17 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
-from penstock.catalog.tables import Column, Partition, Table
-from penstock.engine.engines.duckdb_tables import (
-    Listing,
+from penstock.catalog.tables import Column, Table
+from penstock.engine.engines.duckdb.tables import (
     PhysicalColumn,
     bare_files,
     check_readable,
-    data_files,
     duckdb_type,
     named_tables,
     needs_footers,
     parquet_view,
 )
 from penstock.errors import InvalidInput
-from penstock.lake.model import ObjectInfo
 
 NOON = datetime(2026, 7, 1, 12, tzinfo=timezone.utc)
 
@@ -36,10 +33,6 @@ def a_table(*columns: Column, location: str = "s3a://lake/t", **more: Any) -> Ta
     return Table(
         "sales", "t", location=location, partitions=0 if partitioned else None, columns=columns, **default | more
     )
-
-
-def an_object(key: str, size: int = 10) -> ObjectInfo:
-    return ObjectInfo(key, size, NOON, "etag")
 
 
 def asked(view: str, question: str = "SELECT * FROM v ORDER BY 1") -> list[tuple[Any, ...]]:
@@ -61,7 +54,7 @@ def written(place: Path, name: str, columns: Mapping[str, Any], **how: Any) -> s
         ("string", "VARCHAR"),
         ("varchar(10)", "VARCHAR"),
         ("char(3)", "VARCHAR"),
-        ("decimal(7, 2)", "DECIMAL(7, 2)"),
+        ("decimal(7, 2)", "DECIMAL(7,2)"),
         ("timestamp", "TIMESTAMP WITH TIME ZONE"),
         ("array<map<string,decimal(7,2)>>", "MAP(VARCHAR, DECIMAL(7,2))[]"),
         ("struct<a:int,b:struct<c:array<date>>>", 'STRUCT("a" INTEGER, "b" STRUCT("c" DATE[]))'),
@@ -73,46 +66,6 @@ def written(place: Path, name: str, columns: Mapping[str, Any], **how: Any) -> s
 )
 def test_spark_s_types_have_duckdb_s_names_or_none(spark: str, expected: str | None) -> None:
     assert duckdb_type(spark) == expected
-
-
-def test_files_are_those_that_spark_reads() -> None:
-    keys = ["a.parquet", "_SUCCESS", ".part", "_temporary/0/b.parquet", "_year=1/c.parquet", "d._COPYING_", "y=1/.x"]
-    listing = Listing.of([*(an_object(f"t/{key}") for key in keys), an_object("t/empty", 0)], "t/")
-    assert listing.files == ("a.parquet", "_year=1/c.parquet")
-    assert not listing.unfinished
-
-
-@pytest.mark.parametrize("place", ["", "year=1/"])
-def test_a_commit_that_is_still_carried_out_is_seen(place: str) -> None:
-    def listing(size: int) -> Listing:
-        return Listing.of([an_object(f"t/{place}_penstock_commit/000000000007", size)], "t/")
-
-    assert listing(200).unfinished
-    assert not listing(0).unfinished
-
-
-YEAR_AND_PLACE = (Column("id", "int"), Column("year", "int", partition=True), Column("Place", "string", partition=True))
-
-
-def test_files_outside_of_the_catalog_s_partitions_are_left_out() -> None:
-    table = a_table(*YEAR_AND_PLACE)
-    known = [Partition("s3a://lake/t/year=2026/Place=a%3Ab", ("2026", "a:b"))]
-    files = ("year=2026/Place=a%3Ab/1.parquet", "year=2026/Place=c/2.parquet", "3.parquet")
-    assert data_files(table, known, Listing(files, unfinished=False)) == files[:1]
-
-
-@pytest.mark.parametrize(
-    "location", ["s3a://lake/elsewhere/2026", "s3a://lake/t/2026/a:b", "s3a://lake/t/year=2025/Place=a%3Ab"]
-)
-def test_a_partition_whose_directory_does_not_name_its_values_is_refused(location: str) -> None:
-    table = a_table(*YEAR_AND_PLACE)
-    with pytest.raises(InvalidInput, match="cannot be read by DuckDB"):
-        data_files(table, [Partition(location, ("2026", "a:b"))], Listing((), unfinished=False))
-
-
-def test_directories_below_a_table_without_partitions_are_refused() -> None:
-    with pytest.raises(InvalidInput, match="cannot be read by DuckDB"):
-        data_files(a_table(Column("id", "int")), [], Listing(("a.parquet", "more/b.parquet"), unfinished=False))
 
 
 @pytest.mark.parametrize(

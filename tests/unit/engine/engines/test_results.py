@@ -8,7 +8,7 @@ from typing import Any
 import duckdb
 import pytest
 
-from penstock.engine.engines.duckdb_results import columns, rows
+from penstock.engine.engines.results import columns, rows
 
 
 @pytest.fixture(scope="module")

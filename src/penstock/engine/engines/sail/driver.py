@@ -1,0 +1,174 @@
+"""The driver of an application in Sail, which `statement_driver` describes. It may spill into its directory.
+
+Sail runs within this process and is asked by Spark Connect, Spark's own protocol. A statement sees each table as the
+catalog has it when the statement names it first.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+import os
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from pysail.spark import SparkConnectServer
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from penstock.engine.engines.access import LakeAccess
+from penstock.engine.engines.results import columns, rows
+from penstock.engine.engines.sail.catalog import CREDENTIALS, READ_ONLY, Tables, served
+from penstock.engine.engines.sail.statements import in_sails_words, split, writes
+from penstock.engine.engines.statement_driver import Given, in_turn, main
+from penstock.errors import InvalidInput, PenstockError
+from penstock.model import ProcessSize
+
+CATALOG = "spark_catalog"
+_SHARE_OF_MEMORY = 0.8
+"""The share of the process's memory that queries may fill, beside files that are being read and Python."""
+
+_log = logging.getLogger("penstock.sail")
+
+
+def run(given: Given) -> Iterator[dict[str, Any]]:
+    # Sail takes all that a table's metadata lead to from one store, that of the table.
+    tables = Tables(given.catalog, given.lake, f"{given.output}.tables")
+    with (
+        contextlib.closing(tables),
+        served(tables) as (url, token),
+        session(given.lake, given.size, url, token) as spark,
+    ):
+        runner = StatementRunner(spark, tables, given.limit)
+        yield from in_turn(
+            split(given.script),
+            lambda text: text,
+            runner.execute,
+            keep_going=given.keep_going,
+            progress=given.progress,
+        )
+
+
+@contextmanager
+def session(lake: LakeAccess, size: ProcessSize, catalog: str, token: str) -> Iterator[SparkSession]:
+    """A session of a Sail in this process. Its configuration is that of the process's environment."""
+    here = Path.cwd()
+    os.environ.update(settings(lake, size, here, catalog, token))
+    del os.environ["AWS_PROFILE"]
+    server = SparkConnectServer("127.0.0.1", 0)
+    server.start(background=True)
+    try:
+        _, port = server.listening_address
+        spark = SparkSession.builder.remote(f"sc://127.0.0.1:{port}").getOrCreate()
+        try:
+            spark.conf.set("spark.sql.session.timeZone", local_zone())
+            yield spark
+        finally:
+            spark.stop()
+    finally:
+        server.stop()
+
+
+def settings(lake: LakeAccess, size: ProcessSize, here: Path, catalog: str, token: str) -> dict[str, str]:
+    """The variables of Sail's environment."""
+    spill = here / "spill"
+    spill.mkdir(exist_ok=True)
+    rest = {"type": "iceberg-rest", "name": CATALOG, "uri": catalog, "oauth_access_token": token}
+    return {
+        # AWS's clients read their file once. Of an address they ask again before the credentials expire.
+        "AWS_SHARED_CREDENTIALS_FILE": os.devnull,
+        "AWS_CONFIG_FILE": os.devnull,
+        "AWS_CONTAINER_CREDENTIALS_FULL_URI": f"{catalog}{CREDENTIALS}",
+        "AWS_CONTAINER_AUTHORIZATION_TOKEN": f"Bearer {token}",
+        "AWS_EC2_METADATA_DISABLED": "true",
+        "AWS_ENDPOINT": lake.endpoint,
+        "AWS_ALLOW_HTTP": str(lake.endpoint.startswith("http:")).lower(),
+        "AWS_REGION": lake.lake.region,
+        "AWS_VIRTUAL_HOSTED_STYLE_REQUEST": str(not lake.lake.path_style).lower(),
+        "RUST_LOG": "error",
+        "TOKIO_WORKER_THREADS": str(size.cores),
+        "SAIL_MODE": "local",
+        "SAIL_EXECUTION__DEFAULT_PARALLELISM": str(size.cores),
+        "SAIL_EXECUTION__FILE_LISTING_CACHE__TYPE": "none",
+        "SAIL_PARQUET__FILE_STATISTICS_CACHE__TYPE": "none",
+        "SAIL_RUNTIME__MEMORY_POOL__TYPE": "greedy",
+        "SAIL_RUNTIME__MEMORY_POOL__GREEDY__MAX_SIZE": str(round(_SHARE_OF_MEMORY * size.memory_bytes)),
+        "SAIL_RUNTIME__TEMPORARY_FILES__PATHS": json.dumps([str(spill)]),
+        "SAIL_CATALOG__LIST": _inline([rest]),
+        "SAIL_CATALOG__DEFAULT_CATALOG": json.dumps(CATALOG),
+    }
+
+
+def _inline(values: list[Mapping[str, str]]) -> str:
+    """The list in Sail's form, which is TOML's."""
+    tables = (", ".join(f"{name} = {json.dumps(value)}" for name, value in table.items()) for table in values)
+    return f"[{', '.join(f'{{{table}}}' for table in tables)}]"
+
+
+def local_zone() -> str:
+    """The name of the machine's time zone, which Spark's session has too."""
+    if named := os.environ.get("TZ"):
+        return named
+    _, found, name = str(Path("/etc/localtime").resolve()).partition("/zoneinfo/")
+    return name if found else "UTC"
+
+
+class StatementRunner:
+    """Runs statements. `limit` is the largest number of rows per result, None for all."""
+
+    def __init__(self, spark: SparkSession, tables: Tables, limit: int | None) -> None:
+        self._spark = spark
+        self._tables = tables
+        self._limit = limit
+
+    def execute(self, statement: str) -> dict[str, Any]:
+        if writes(statement):
+            raise InvalidInput(
+                READ_ONLY,
+                why=f"a statement that has “{statement.split(maxsplit=1)[0]}” in this place may change it",
+                fix="use --engine spark, or CREATE TEMP VIEW for what the next statements read",
+            )
+        self._tables.begin()
+        try:
+            answer = self._spark.sql(in_sails_words(statement))
+            if self._limit is not None:
+                # One more tells whether there are more.
+                answer = answer.limit(self._limit + 1)
+            found = answer.toArrow()
+        except PySparkException as error:
+            raise self._explained(error) from None
+        # Sail's points in time are of UTC, and Spark shows them in the session's zone.
+        zone = self._spark.conf.get("spark.sql.session.timeZone") or "UTC"
+        found = found.cast(pa.schema([field.with_type(_in_zone(field.type, zone)) for field in found.schema]))
+        kept, truncated = rows(found.to_batches(), self._limit)
+        return {"columns": columns(found.schema), "rows": kept, "truncated": truncated}
+
+    def _explained(self, error: PySparkException) -> PenstockError:
+        """The error as its user can understand it: that about a table, where Sail only says that there is none."""
+        if problems := self._tables.problems:
+            return problems[0]
+        text = str(error).strip()
+        fix = "--driver-memory, or --engine spark" if "Resources exhausted" in text else ""
+        return InvalidInput(text, fix=fix)
+
+
+def _in_zone(kind: pa.DataType, zone: str) -> pa.DataType:
+    """The type with every point in time within it in a zone."""
+    if pa.types.is_timestamp(kind) and kind.tz is not None:
+        return pa.timestamp(kind.unit, zone)
+    if pa.types.is_struct(kind):
+        return pa.struct([field.with_type(_in_zone(field.type, zone)) for field in kind])
+    if pa.types.is_map(kind):
+        return pa.map_(kind.key_field, kind.item_field.with_type(_in_zone(kind.item_type, zone)))
+    if pa.types.is_list(kind):
+        return pa.list_(kind.value_field.with_type(_in_zone(kind.value_type, zone)))
+    return kind
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(sys.argv[1:], run))

@@ -1,0 +1,138 @@
+"""What the drivers of engines with SQL statements in one process share: command line, progress, results in the lake.
+
+The results have the form of `io.penstock.sql.SqlRunner`, and so have the exit codes: 0, 1 for a statement that failed,
+after which none runs without `--keep-going`, and 2 for a wrong command line.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import logging
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+from penstock.engine.engines.access import Catalog, LakeAccess
+from penstock.errors import PenstockError
+from penstock.home import write_json
+from penstock.lake.model import Lake
+from penstock.model import ProcessSize
+
+_log = logging.getLogger("penstock.statements")
+
+S = TypeVar("S")
+
+
+@dataclass(frozen=True)
+class Given:
+    """What a driver was given: its size, its access, and the statements' text."""
+
+    size: ProcessSize
+    lake: LakeAccess
+    catalog: Catalog
+    script: str
+    output: str
+    """The address of the results."""
+    limit: int | None
+    """The largest number of rows per result, None for all."""
+    keep_going: bool
+    progress: Progress
+
+
+def main(arguments: list[str], run: Callable[[Given], Iterable[dict[str, Any]]]) -> int:
+    """Run a driver, whose `run` gives the statements' results, and return its exit code."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("access", type=Path)
+    parser.add_argument("cluster", type=Path)
+    parser.add_argument("artifacts", type=Path)
+    parser.add_argument("--output", required=True)
+    parser.add_argument("--statements-file", required=True)
+    parser.add_argument("--limit", type=int)
+    parser.add_argument("--keep-going", action="store_true")
+    given = parser.parse_args(arguments)
+    log = given.artifacts / "driver.log"
+    logging.basicConfig(filename=log, level=logging.INFO, format="%(asctime)s %(message)s", encoding="utf-8")
+    try:
+        return _run(given, run)
+    except PenstockError as error:
+        print(error, file=sys.stderr)
+        return 1
+
+
+def _run(given: argparse.Namespace, run: Callable[[Given], Iterable[dict[str, Any]]]) -> int:
+    started = time.monotonic()
+    access = json.loads(given.access.read_text(encoding="utf-8"))
+    lake = LakeAccess(Lake.from_json(access["lake"]))
+    results = list(
+        run(
+            Given(
+                ProcessSize(access["cores"], access["memory_bytes"]),
+                lake,
+                Catalog(access["metastore"]),
+                lake.read_text(given.statements_file),
+                given.output,
+                given.limit,
+                given.keep_going,
+                Progress(given.cluster),
+            )
+        )
+    )
+    content = "".join(json.dumps(result, ensure_ascii=False, allow_nan=False) + "\n" for result in results)
+    lake.store.put(lake.lake.key(given.output), content.encode())
+    write_json(given.cluster / "summary.json", {"elapsed_ms": round((time.monotonic() - started) * 1000)})
+    problem = next((result["error"] for result in results if "error" in result), None)
+    if problem is not None:
+        print(problem, file=sys.stderr)
+    return 0 if problem is None else 1
+
+
+class Progress:
+    """The driver's `progress.json`: the statements are the tasks of one stage."""
+
+    def __init__(self, cluster: Path) -> None:
+        self._file = cluster / "progress.json"
+
+    def show(self, done: int, statements: int) -> None:
+        stage = {"id": 0, "name": "statements", "tasks": statements, "done": done, "running": 1, "failed": 0}
+        others = ("stages_done", "tasks_failed", "rows_read", "bytes_read", "bytes_written", "shuffle_bytes")
+        write_json(
+            self._file,
+            {
+                "description": f"statement {done + 1} of {statements}" if done < statements else "",
+                "stages": [stage] if done < statements else [],
+                "tasks_done": done,
+                **dict.fromkeys(others, 0),
+                "updated_ms": round(time.time() * 1000),
+            },
+        )
+
+
+def in_turn(
+    statements: Sequence[S],
+    text: Callable[[S], str],
+    execute: Callable[[S], dict[str, Any]],
+    *,
+    keep_going: bool,
+    progress: Progress,
+) -> Iterator[dict[str, Any]]:
+    """Execute statements until one fails or, with `keep_going`, all of them.
+
+    A result of `execute` has `columns`, `rows` and `truncated`, or an `error`; a `PenstockError` becomes one.
+    """
+    for done, statement in enumerate(statements):
+        progress.show(done, len(statements))
+        started_ms, started = round(time.time() * 1000), time.monotonic()
+        try:
+            result = execute(statement)
+        except PenstockError as error:
+            result = {"error": str(error)}
+        taken = (time.monotonic() - started) * 1000
+        _log.info("statement %d of %d: %.0f ms", done + 1, len(statements), taken)
+        yield {"statement": text(statement), **result, "started_ms": started_ms, "elapsed_ms": taken}
+        if "error" in result and not keep_going:
+            return
+    progress.show(len(statements), len(statements))
