@@ -106,7 +106,7 @@ def sql(
     *,
     output_format: Annotated[str, typer.Option("--format", help="table, csv or json.")] = "table",
     limit: Annotated[int, typer.Option(help="Maximum number of rows per result.", min=1)] = 1000,
-    engine: Annotated[str, typer.Option(help="spark, or duckdb: one process that reads.")] = "spark",
+    engine: Annotated[str, typer.Option(help="spark; or duckdb or sail: one process that reads.")] = "spark",
     sized: options.Sized,
     conf: Annotated[Optional[list[str]], typer.Option(metavar="KEY=VALUE", help="Spark setting; repeatable.")] = None,  # noqa: UP045
     lake: options.Lake = None,
@@ -115,9 +115,9 @@ def sql(
 
     Statements run in order. The first failure ends the run, with exit code 1.
 
-    With --engine duckdb they run in DuckDB, in its SQL, in one process with --driver-cores and --driver-memory: a
-    question about some gigabytes is answered in a second or two. It reads the catalog's Parquet and Iceberg tables, and
-    refuses what it would read otherwise than Spark.
+    With --engine sail (in Spark's SQL) or --engine duckdb (in DuckDB's) they run in one process with --driver-cores and
+    --driver-memory: a question about some gigabytes is answered in a second or two. Both read the catalog's Parquet and
+    Iceberg tables, and refuse what they would read otherwise than Spark. Sail cuts decimal quotients, and Spark rounds.
     """
     if output_format not in FORMATS:
         raise InvalidInput(f"There is no format “{output_format}”", fix=f"--format {' or '.join(FORMATS)}")

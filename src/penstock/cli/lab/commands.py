@@ -152,7 +152,7 @@ def _compare_gateways(
 @shared.sized(options.SIZES)
 def engines_command(
     *,
-    engines: Annotated[str, typer.Option(help="Engines to compare, e.g. spark,duckdb.", show_default="all")] = "",
+    engines: Annotated[str, typer.Option(help="Engines to compare, e.g. spark,sail.", show_default="all")] = "",
     scale: Annotated[float, typer.Option(help="TPC-DS scale factor.", min=0.001)] = 1,
     queries: Annotated[Optional[str], typer.Option(help="Queries to run, e.g. q3,q7.")] = None,  # noqa: UP045
     query_set: Annotated[str, typer.Option("--set", help="all (104), io54, or nine.")] = "all",

@@ -98,8 +98,8 @@ def test_each_engine_is_an_arm_with_the_same_queries_and_cluster(monkeypatch: py
     monkeypatch.setattr(commands, "show", lambda *_: None)
     monkeypatch.setattr(commands, "end_as", lambda _: None)
     run("engines", "--queries", "q3,q7", "--executor-memory", "3g")
-    suites = [Tpcds(queries=("q3", "q7"), engine=name) for name in ("spark", "duckdb")]
-    assert [(arm.name, arm.suite) for arm in measured] == list(zip(("Spark", "DuckDB"), suites, strict=True))
+    suites = [Tpcds(queries=("q3", "q7"), engine=name) for name in ("spark", "duckdb", "sail")]
+    assert [(arm.name, arm.suite) for arm in measured] == list(zip(("Spark", "DuckDB", "Sail"), suites, strict=True))
     assert {arm.size.executor.memory_bytes for arm in measured} == {3 << 30}
     measured.clear()
     run("engines", "--engines", "duckdb")
@@ -109,7 +109,7 @@ def test_each_engine_is_an_arm_with_the_same_queries_and_cluster(monkeypatch: py
 def test_an_engine_that_there_is_not_is_named_with_those_that_there_are(capsys: pytest.CaptureFixture[str]) -> None:
     assert run("engines", "--engines", "spark,impala") == InvalidInput.exit_code
     assert "There is no engine “impala”" in (said := capsys.readouterr().err)
-    assert "--engine spark or duckdb" in said
+    assert "--engine spark or duckdb or sail" in said
 
 
 def test_options_in_a_file_mean_what_they_mean_on_the_command_line() -> None:
