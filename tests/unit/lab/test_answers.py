@@ -326,3 +326,26 @@ def test_the_difference_shows_expected_and_found_rows_next_to_each_other() -> No
         "  - a | 1",
         "  + a | 2",
     ]
+
+
+AVERAGES = ("string", "decimal(11,6)")
+
+
+@pytest.mark.parametrize(("found", "same"), [("0.666667", True), ("0.666666", True), ("0.666665", False)])
+def test_only_of_an_engine_that_cuts_may_a_decimal_s_last_digit_be_one_less(found: str, same: bool) -> None:
+    reference = ordered([("a", 2 / 3)], ("string", "double"), (0,))
+    given = answer([("a", Decimal(found))], AVERAGES)
+    assert compare_ordered(given, reference).same is (found == "0.666667")
+    verdict = compare_ordered(replace(given, cut=True), reference)
+    assert verdict.same is same
+    if same:
+        assert verdict.note == (
+            "equal" if found == "0.666667" else "equal but for the last digit of decimals, which the engine cuts"
+        )
+
+
+def test_of_an_engine_that_cuts_all_other_values_are_exact() -> None:
+    reference = ordered([("a", Decimal("1.00"))], ("string", "decimal(7,2)"), (0,))
+    assert not compare_ordered(
+        replace(answer([("a", Decimal("0.99"))], ("string", "decimal(7,2)")), cut=True), reference
+    ).same

@@ -30,6 +30,8 @@ from penstock.errors import InvalidInput, PenstockError
 from penstock.model import ProcessSize
 
 CATALOG = "spark_catalog"
+_OTHER_CREDENTIALS = ("AWS_PROFILE", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN")
+"""Variables that come before an address in AWS's clients."""
 _SHARE_OF_MEMORY = 0.8
 """The share of the process's memory that queries may fill, beside files that are being read and Python."""
 
@@ -58,8 +60,9 @@ def run(given: Given) -> Iterator[dict[str, Any]]:
 def session(lake: LakeAccess, size: ProcessSize, catalog: str, token: str) -> Iterator[SparkSession]:
     """A session of a Sail in this process. Its configuration is that of the process's environment."""
     here = Path.cwd()
+    for name in _OTHER_CREDENTIALS:
+        os.environ.pop(name, None)
     os.environ.update(settings(lake, size, here, catalog, token))
-    del os.environ["AWS_PROFILE"]
     server = SparkConnectServer("127.0.0.1", 0)
     server.start(background=True)
     try:
