@@ -129,6 +129,9 @@ def test_sail_reads_the_catalog_s_tables_as_spark_does(run: StatementRunner, tmp
     noon = "TIMESTAMP'2026-07-01 12:00:00'"
     moments = run.execute(f"SELECT current_timezone(), {noon}, array(named_struct('a', {noon}))")["rows"]
     assert moments == [["Europe/Berlin", "2026-07-01 12:00:00.0", [{"a": "2026-07-01 12:00:00.0"}]]]
+    assert run.execute("SET spark.sql.ansi.enabled = false")["rows"] == [["spark.sql.ansi.enabled", "false"]]
+    assert run.execute("SELECT 1 / 0")["rows"] == [[None]]
+    assert run.execute("SET no.such")["rows"] == [["no.such", "<undefined>"]]
     tables.close()
     assert list((tmp_path / "described").iterdir()) == []
 

@@ -24,7 +24,7 @@ from pyspark.sql import SparkSession
 from penstock.engine.engines.access import LakeAccess
 from penstock.engine.engines.results import columns, rows
 from penstock.engine.engines.sail.catalog import CREDENTIALS, READ_ONLY, Tables, served
-from penstock.engine.engines.sail.statements import in_sails_words, split, writes
+from penstock.engine.engines.sail.statements import in_sails_words, setting, split, writes
 from penstock.engine.engines.statement_driver import Given, in_turn, main
 from penstock.errors import InvalidInput, PenstockError
 from penstock.model import ProcessSize
@@ -136,6 +136,8 @@ class StatementRunner:
                 why=f"a statement that has “{statement.split(maxsplit=1)[0]}” in this place may change it",
                 fix="use --engine spark, or CREATE TEMP VIEW for what the next statements read",
             )
+        if (given := setting(statement)) is not None:
+            return self._set(*given)
         self._tables.begin()
         try:
             answer = self._spark.sql(in_sails_words(statement))
@@ -150,6 +152,14 @@ class StatementRunner:
         found = found.cast(pa.schema([field.with_type(_in_zone(field.type, zone)) for field in found.schema]))
         kept, truncated = rows(found.to_batches(), self._limit)
         return {"columns": columns(found.schema), "rows": kept, "truncated": truncated}
+
+    def _set(self, name: str, value: str | None) -> dict[str, Any]:
+        """Change or show a setting of the session; the result is Spark's."""
+        if value is not None:
+            self._spark.conf.set(name, value)
+        shown = self._spark.conf.get(name, "<undefined>")
+        heads = [{"name": head, "type": "string"} for head in ("key", "value")]
+        return {"columns": heads, "rows": [[name, shown]], "truncated": False}
 
     def _explained(self, error: PySparkException) -> PenstockError:
         """The error as its user can understand it: that about a table, where Sail only says that there is none."""

@@ -62,6 +62,15 @@ def in_sails_words(statement: str) -> str:
     return _USE.sub("USE DATABASE ", statement, count=1)
 
 
+_SET = re.compile(r"\A\s*set\s+([\w.]+)\s*(?:=\s*(.*?)\s*)?\Z", re.IGNORECASE | re.DOTALL)
+
+
+def setting(statement: str) -> tuple[str, str | None] | None:
+    """The name and the value of `SET name = value`, which Sail does not know as a statement; None for any other."""
+    found = _SET.match(statement)
+    return None if found is None else (found[1], found[2])
+
+
 _READING = re.compile(
     r"[\s(]*(?:select|with|values|from|table|explain|show|describe|desc|use|set|reset"
     r"|create\s+(?:or\s+replace\s+)?(?:global\s+)?temp(?:orary)?\s+view|drop\s+view)\b",

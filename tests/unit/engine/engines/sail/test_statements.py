@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.engine.engines.sail.statements import in_sails_words, split, writes
+from penstock.engine.engines.sail.statements import in_sails_words, setting, split, writes
 
 
 @pytest.mark.parametrize(
@@ -88,3 +88,18 @@ def test_what_may_write_does_not_run(statement: str) -> None:
 )
 def test_the_shorter_form_of_use_reaches_sail_in_the_longer_one(spark: str, sail: str) -> None:
     assert in_sails_words(spark) == sail
+
+
+@pytest.mark.parametrize(
+    ("statement", "expected"),
+    [
+        ("SET spark.sql.ansi.enabled = false", ("spark.sql.ansi.enabled", "false")),
+        ("set a.b=America/Argentina/Ushuaia ", ("a.b", "America/Argentina/Ushuaia")),
+        ("SET a.b", ("a.b", None)),
+        ("SET", None),
+        ("SET TIME ZONE 'UTC'", None),
+        ("SELECT 1", None),
+    ],
+)
+def test_a_setting_is_taken_from_its_statement(statement: str, expected: tuple[str, str | None] | None) -> None:
+    assert setting(statement) == expected
