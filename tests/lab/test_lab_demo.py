@@ -17,6 +17,9 @@ from penstock.engine.engines.registry import ENGINES
 from penstock.home import Home
 from tests.support import quick_java
 
+# Whichever test is first waits for the whole demo, seven minutes on a slow machine.
+pytestmark = pytest.mark.timeout(1200)
+
 
 @dataclass(frozen=True)
 class Demo:
