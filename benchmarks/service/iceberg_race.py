@@ -58,6 +58,7 @@ while time.time() < end:
 print("written", number, failed, flush=True)
 spark.stop()
 """
+PATIENCE_SECONDS = 60
 PAUSE_SECONDS = 0.5
 """Between two commits of a writer, and between two looks of one whose commit failed."""
 
@@ -77,7 +78,9 @@ class Writer:
                 write(self.written)
             except Exception as error:
                 self.failures[type(error).__name__] += 1
-                while (found := _looked(there, self.written)) is None:
+                while (found := self._looked(there)) is None:
+                    if time.monotonic() > end + PATIENCE_SECONDS:
+                        raise TimeoutError(f"{self.name} cannot look for its row: {dict(self.failures)}") from error
                     time.sleep(PAUSE_SECONDS)
                 if not found:
                     continue
@@ -86,12 +89,12 @@ class Writer:
             # A loop that commits at once, as DuckDB's can, leaves no time in which another's commit could succeed.
             time.sleep(PAUSE_SECONDS)
 
-
-def _looked(there: Callable[[int], bool], number: int) -> bool | None:
-    try:
-        return there(number)
-    except Exception:
-        return None
+    def _looked(self, there: Callable[[int], bool]) -> bool | None:
+        try:
+            return there(self.written)
+        except Exception as error:
+            self.failures[f"look: {str(error)[:120]}"] += 1
+            return None
 
 
 class CuttingRelay:

@@ -322,8 +322,9 @@ class IcebergFront:
         """Send the request, again to another process where one is lost, until its outcome is known.
 
         A commit whose answer was lost is looked up first: a table that has the commit's snapshots shows that it
-        succeeded. Otherwise it is sent again, which cannot apply it twice, since it names the state that it follows; a
-        conflict may then be with itself. Of other changes nothing shows what became of them.
+        succeeded. Otherwise it is sent again, which cannot apply it twice, since it names the state that it follows. A
+        conflict may be with itself, also where the client has sent it again, as DuckDB does. Of other changes nothing
+        shows what became of them.
         """
         added = snapshot_ids(request)
         lost: str | None = None
@@ -339,7 +340,7 @@ class IcebergFront:
                 if sent and added and (made := self._made(url, request, added)):
                     return made
                 answer = self._once(url, request)
-                if sent and added and answer.status == 409 and (made := self._made(url, request, added)):
+                if added and answer.status == 409 and (made := self._made(url, request, added)):
                     return made
             except httpx.ConnectError:
                 lost = url

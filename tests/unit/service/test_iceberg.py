@@ -365,6 +365,15 @@ def test_a_commit_that_lost_against_another_is_a_conflict_and_not_a_success() ->
     assert Stage(Table(lost_before=1, other=True)).ask(COMMIT)[0] == 409
 
 
+def test_a_commit_that_its_client_sends_again_after_it_lost_the_answer_is_no_conflict() -> None:
+    """DuckDB does so by itself, and would take its own commit for another's."""
+    table = Table()
+    stage = Stage(table)
+    assert [stage.ask(COMMIT)[0] for _ in range(2)] == [200, 200]
+    assert table.snapshots == [7]
+    assert Stage(Table(other=True)).ask(COMMIT)[0] == 409
+
+
 def test_a_change_without_snapshots_whose_answer_was_lost_is_unknown_and_not_repeated() -> None:
     def lost(_: httpx.Request) -> httpx.Response:
         raise httpx.ReadError("killed")
