@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import Iterator
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -19,8 +21,10 @@ from penstock.engine.engines.sail.catalog import CREDENTIALS, Tables, served
 from penstock.engine.engines.sail.driver import StatementRunner, session
 from penstock.engine.engines.table_files import Listing
 from penstock.errors import InvalidInput, NotFound, PenstockError
-from penstock.lake.model import Credentials, Lake
+from penstock.lake.model import Credentials, Lake, ObjectInfo
 from penstock.model import ProcessSize
+
+NOW = datetime(2026, 7, 1, tzinfo=timezone.utc)
 
 
 class Directory:
@@ -51,8 +55,12 @@ class Directory:
 
     def listing(self, location: str) -> Listing:
         root = Path(location.removeprefix("file://"))
+        found = {str(file.relative_to(root)): file.read_bytes() for file in sorted(root.rglob("*.parquet"))}
         return Listing(
-            {str(file.relative_to(root)): file.stat().st_size for file in sorted(root.rglob("*.parquet"))},
+            {
+                name: ObjectInfo(name, len(content), NOW, hashlib.md5(content, usedforsecurity=False).hexdigest())
+                for name, content in found.items()
+            },
             unfinished=False,
         )
 
@@ -134,6 +142,17 @@ def test_sail_reads_the_catalog_s_tables_as_spark_does(run: StatementRunner, tmp
     assert run.execute("SET no.such")["rows"] == [["no.such", "<undefined>"]]
     tables.close()
     assert list((tmp_path / "described").iterdir()) == []
+
+
+def test_a_file_that_is_replaced_under_its_name_is_read_anew(run: StatementRunner, tmp_path: Path) -> None:
+    """By the first one's bounds, the second one would be left out."""
+    asked = "SELECT name FROM sales.orders WHERE id = {}"
+    write(tmp_path, "2026", "b", id=[5], Name=["x"])
+    size = (tmp_path / "orders" / "year=2026" / "b.parquet").stat().st_size
+    assert run.execute(asked.format(5))["rows"] == [["x"]]
+    write(tmp_path, "2026", "b", id=[7], Name=["y"])
+    assert (tmp_path / "orders" / "year=2026" / "b.parquet").stat().st_size == size
+    assert run.execute(asked.format(7))["rows"] == [["y"]]
 
 
 def test_what_sail_cannot_answer_is_refused_with_the_reason(run: StatementRunner, tmp_path: Path) -> None:

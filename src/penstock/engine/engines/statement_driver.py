@@ -1,4 +1,4 @@
-"""What the drivers of engines with SQL statements in one process share: command line, progress, results in the lake.
+"""The common part of drivers that run SQL statements in one process: command line, progress, results in the lake.
 
 The results have the form of `io.penstock.sql.SqlRunner`, and so have the exit codes: 0, 1 for a statement that failed,
 after which none runs without `--keep-going`, and 2 for a wrong command line.
@@ -29,7 +29,7 @@ S = TypeVar("S")
 
 @dataclass(frozen=True)
 class Given:
-    """What a driver was given: its size, its access, and the statements' text."""
+    """The input of a driver: its size, its access, and the statements' text."""
 
     size: ProcessSize
     lake: LakeAccess

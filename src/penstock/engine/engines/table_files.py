@@ -21,8 +21,8 @@ _COMMIT = re.compile(r"(?:^|/)_penstock_commit/\d+$")
 class Listing:
     """The objects below a table's location, by their paths relative to it."""
 
-    files: Mapping[str, int]
-    """The sizes in bytes of the data files, in the order of the listing. Spark reads no file that is empty, nor one
+    files: Mapping[str, ObjectInfo]
+    """The data files, in the order of the listing. Spark reads no file that is empty, nor one
     whose name, or the name of a directory of it, begins with a dot or an underscore, partition columns aside."""
     unfinished: bool
     """True if a decided commit is still being carried out, so that the files are those of no version of the table."""
@@ -34,7 +34,7 @@ class Listing:
             path = found.key.removeprefix(prefix)
             unfinished |= found.size > 0 and _COMMIT.search(path) is not None
             if found.size > 0 and not any(_hidden(part) for part in path.split("/")):
-                files[path] = found.size
+                files[path] = found
         return Listing(files, unfinished)
 
 

@@ -1,4 +1,4 @@
-"""The names of Spark's types are taken apart as Spark writes them, and what is no type is told from one."""
+"""The names of Spark's types are taken apart as Spark writes them, and anything else is refused."""
 
 from __future__ import annotations
 

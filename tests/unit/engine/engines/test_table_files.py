@@ -25,7 +25,7 @@ def an_object(key: str, size: int = 10) -> ObjectInfo:
 def test_files_are_those_that_spark_reads() -> None:
     keys = ["a.parquet", "_SUCCESS", ".part", "_temporary/0/b.parquet", "_year=1/c.parquet", "d._COPYING_", "y=1/.x"]
     listing = Listing.of([*(an_object(f"t/{key}") for key in keys), an_object("t/empty", 0)], "t/")
-    assert listing.files == {"a.parquet": 10, "_year=1/c.parquet": 10}
+    assert {name: one.size for name, one in listing.files.items()} == {"a.parquet": 10, "_year=1/c.parquet": 10}
     assert not listing.unfinished
 
 
@@ -44,7 +44,8 @@ YEAR_AND_PLACE = (Column("id", "int"), Column("year", "int", partition=True), Co
 def test_files_outside_of_the_catalog_s_partitions_are_left_out() -> None:
     table = a_table(*YEAR_AND_PLACE)
     known = [Partition("s3a://lake/t/year=2026/Place=a%3Ab", ("2026", "a:b"))]
-    files = {"year=2026/Place=a%3Ab/1.parquet": 1, "year=2026/Place=c/2.parquet": 1, "3.parquet": 1}
+    names = ("year=2026/Place=a%3Ab/1.parquet", "year=2026/Place=c/2.parquet", "3.parquet")
+    files = {name: an_object(name) for name in names}
     found = data_files(table, known, Listing(files, unfinished=False), reader="DuckDB")
     assert found == {"year=2026/Place=a%3Ab/1.parquet": ("2026", "a:b")}
 
@@ -60,5 +61,5 @@ def test_a_partition_whose_directory_does_not_name_its_values_is_refused(locatio
 
 def test_directories_below_a_table_without_partitions_are_refused() -> None:
     with pytest.raises(InvalidInput, match="cannot be read by DuckDB"):
-        listing = Listing({"a.parquet": 1, "more/b.parquet": 1}, unfinished=False)
+        listing = Listing({name: an_object(name) for name in ("a.parquet", "more/b.parquet")}, unfinished=False)
         data_files(a_table(Column("id", "int")), [], listing, reader="DuckDB")

@@ -27,6 +27,7 @@ from penstock.engine.engines.sail import tables as descriptions
 from penstock.engine.engines.sail.tables import ParquetFile
 from penstock.engine.engines.table_files import Listing, data_files
 from penstock.errors import LakeError, NotFound, PenstockError
+from penstock.lake.model import ObjectInfo
 
 _FOOTERS_AT_ONCE = 16
 _VALID = timedelta(minutes=5)
@@ -51,7 +52,7 @@ class Tables:
         self._names: dict[str, set[str]] | None = None
         self._known: dict[tuple[str, str], dict[str, Any] | PenstockError] = {}
         self._described: dict[tuple[str, str], tuple[_State, dict[str, Any]]] = {}
-        self._footers: dict[tuple[str, int], ParquetFile] = {}
+        self._footers: dict[ObjectInfo, ParquetFile] = {}
 
     def begin(self) -> None:
         """Forget the tables of the statement before."""
@@ -124,24 +125,24 @@ class Tables:
         self._described[database, name] = (table, partitions, listing), answer
         return answer
 
-    def _read(self, table: Table, files: Sequence[tuple[str, int, tuple[str, ...]]]) -> list[ParquetFile]:
-        """Read the footers of the files that no statement has read before: a writer gives each file a new name."""
+    def _read(self, table: Table, files: Sequence[tuple[str, ObjectInfo, tuple[str, ...]]]) -> list[ParquetFile]:
+        """Read the footers of the files, by their addresses, that no statement has read before in this version."""
         version = self._lake.version
         if self._store is None or self._store[0] != version:
             self._store = version, _filesystem(self._lake)
         _, store = self._store
 
-        def footer(file: tuple[str, int, tuple[str, ...]]) -> ParquetFile:
-            address, size, values = file
-            if (known := self._footers.get((address, size))) is None:
+        def footer(file: tuple[str, ObjectInfo, tuple[str, ...]]) -> ParquetFile:
+            address, listed, values = file
+            if (known := self._footers.get(listed)) is None:
                 try:
                     found = parquet.read_metadata(address.partition("://")[2], filesystem=store)
                 except (OSError, ValueError) as error:
                     raise LakeError(
                         f"{table.full_name} cannot be read", why=f"{address}: {str(error).splitlines()[0]}"
                     ) from error
-                known = ParquetFile.of(address, size, found, values)
-                self._footers[address, size] = known
+                known = ParquetFile.of(address, listed.size, found, values)
+                self._footers[listed] = known
             return known
 
         with ThreadPoolExecutor(_FOOTERS_AT_ONCE) as pool:

@@ -103,7 +103,7 @@ _PLAIN_ADDRESS = re.compile(r"\w+://[\w.=/-]*", re.ASCII)
 
 @dataclass(frozen=True)
 class Bounds:
-    """What a footer says about a column: how many values it has, of which are NULL, and the least and greatest."""
+    """A column's statistics in a footer: the number of values, that of NULLs, and the least and greatest."""
 
     values: int
     nulls: int
@@ -120,7 +120,7 @@ class ParquetFile:
     rows: int
     schema: pa.Schema
     bounds: Mapping[str, Bounds]
-    """Of the columns that are not nested, by their names in the file; without those that it does not tell."""
+    """Of the columns that are not nested, by their names in the file, where it has statistics of them."""
     values: tuple[str, ...] = ()
 
     @staticmethod

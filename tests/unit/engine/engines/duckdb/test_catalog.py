@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime, timezone
 from pathlib import Path
 
 import duckdb
@@ -15,11 +16,13 @@ from penstock.engine.engines.duckdb import catalog
 from penstock.engine.engines.duckdb.catalog import CATALOG, Tables, renewed, secret, words_of
 from penstock.engine.engines.table_files import Listing
 from penstock.home import write_atomically
-from penstock.lake.model import Credentials, Lake
+from penstock.lake.model import Credentials, Lake, ObjectInfo
 from penstock.lake.settings import private_credentials_file
 from tests.support.waiting import within
 
 LAKE = Lake("near", ("https://a.example:8443",), "bucket", "environment", path_style=False)
+
+NOW = datetime(2026, 7, 1, tzinfo=timezone.utc)
 
 
 @pytest.fixture
@@ -89,7 +92,8 @@ class Directory:
         assert place.startswith(str(self.place))
 
     def listing(self, location: str) -> Listing:
-        return Listing({file.name: 1 for file in sorted(Path(location).iterdir())}, unfinished=False)
+        found = (ObjectInfo(file.name, 1, NOW, "") for file in sorted(Path(location).iterdir()))
+        return Listing({one.key: one for one in found}, unfinished=False)
 
 
 def test_a_statement_sees_the_tables_that_it_names_as_they_are_now(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""What Sail is told of its process: the lake, the catalog and its size, and no secret of the store."""
+"""Sail's environment has the lake, the catalog and the size of its process, and no secret of the store."""
 
 from __future__ import annotations
 
