@@ -13,25 +13,8 @@ from penstock.engine.engines import access
 from penstock.engine.engines.access import Catalog, LakeAccess
 from penstock.errors import CatalogError, InvalidInput, LakeError
 from penstock.home import write_atomically
-from penstock.lake.model import Credentials, Lake, ObjectInfo
+from penstock.lake.model import Credentials, ObjectInfo
 from penstock.lake.settings import private_credentials_file
-
-LAKE = Lake("near", ("https://a.example:8443",), "bucket", "environment", path_style=False)
-
-
-@pytest.fixture
-def credentials(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    file = tmp_path / "aws-credentials"
-    write_atomically(file, private_credentials_file(Credentials("first", "hidden", "token")))
-    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(file))
-    monkeypatch.setenv("AWS_PROFILE", "penstock")
-    monkeypatch.setattr(access, "_LOOK_SECONDS", 0.01)
-    return file
-
-
-@pytest.fixture
-def lake(credentials: Path) -> LakeAccess:
-    return LakeAccess(LAKE)
 
 
 def test_credentials_that_the_supervisor_renewed_are_those_of_now(lake: LakeAccess, credentials: Path) -> None:

@@ -16,28 +16,11 @@ from penstock.engine.engines.duckdb import catalog
 from penstock.engine.engines.duckdb.catalog import CATALOG, Tables, renewed, secret, words_of
 from penstock.engine.engines.table_files import Listing
 from penstock.home import write_atomically
-from penstock.lake.model import Credentials, Lake, ObjectInfo
+from penstock.lake.model import Credentials, ObjectInfo
 from penstock.lake.settings import private_credentials_file
 from tests.support.waiting import within
 
-LAKE = Lake("near", ("https://a.example:8443",), "bucket", "environment", path_style=False)
-
 NOW = datetime(2026, 7, 1, tzinfo=timezone.utc)
-
-
-@pytest.fixture
-def credentials(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    file = tmp_path / "aws-credentials"
-    write_atomically(file, private_credentials_file(Credentials("first", "it's hidden", "token")))
-    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(file))
-    monkeypatch.setenv("AWS_PROFILE", "penstock")
-    monkeypatch.setattr(catalog, "_LOOK_SECONDS", 0.01)
-    return file
-
-
-@pytest.fixture
-def lake(credentials: Path) -> LakeAccess:
-    return LakeAccess(LAKE)
 
 
 def test_duckdb_gets_the_application_s_credentials_for_the_lake_s_bucket_alone(lake: LakeAccess) -> None:
@@ -48,8 +31,11 @@ def test_duckdb_gets_the_application_s_credentials_for_the_lake_s_bucket_alone(l
     )
 
 
-def test_renewed_credentials_reach_a_statement_that_runs(lake: LakeAccess, credentials: Path) -> None:
+def test_renewed_credentials_reach_a_statement_that_runs(
+    lake: LakeAccess, credentials: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     given: list[str] = []
+    monkeypatch.setattr(catalog, "_LOOK_SECONDS", 0.01)
 
     class Database:
         def cursor(self) -> Database:
