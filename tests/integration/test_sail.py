@@ -16,9 +16,9 @@ import pytest
 from pyarrow import fs, parquet
 
 from penstock.catalog.tables import Column, Partition, Table
-from penstock.engine.engines.sail import catalog
-from penstock.engine.engines.sail.catalog import CREDENTIALS, Tables, served
-from penstock.engine.engines.sail.driver import StatementRunner, session
+from penstock.engine.engines.iceberg import catalog
+from penstock.engine.engines.iceberg.catalog import CREDENTIALS, Tables, served
+from penstock.engine.engines.sail.driver import SAIL, StatementRunner, session
 from penstock.engine.engines.table_files import Listing
 from penstock.errors import InvalidInput, NotFound, PenstockError
 from penstock.lake.model import Credentials, Lake, ObjectInfo
@@ -101,7 +101,7 @@ def tables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Tables]:
     monkeypatch.setattr(catalog, "_filesystem", lambda _: fs.LocalFileSystem())
     lake = Directory(tmp_path)
     lake.lake = lake  # type: ignore[assignment]
-    yield Tables(Metastore(tmp_path), lake, f"{tmp_path.as_uri()}/described")  # type: ignore[arg-type]
+    yield Tables(Metastore(tmp_path), lake, f"{tmp_path.as_uri()}/described", SAIL)  # type: ignore[arg-type]
 
 
 @pytest.fixture

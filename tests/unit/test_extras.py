@@ -27,6 +27,7 @@ IMPORTERS = {
     "lab/*": "lab",
     "image/*": "kubernetes",
     "engine/engines/duckdb/*": "duckdb",
+    "engine/engines/iceberg/*": "sail",
     "engine/engines/sail/*": "sail",
 }
 """The extra on which these modules may rely; the others rely on none."""

@@ -1,1 +1,1 @@
-"""Sail as an engine: its driver, and the catalog in which it finds the lake's tables as Iceberg tables."""
+"""Sail as an engine: its driver, and what it may do with each statement of a script."""

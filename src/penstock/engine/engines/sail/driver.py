@@ -10,6 +10,7 @@ import contextlib
 import json
 import logging
 import os
+import re
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -22,13 +23,16 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from penstock.engine.engines.access import LakeAccess
+from penstock.engine.engines.iceberg.catalog import CREDENTIALS, Tables, read_only, served
+from penstock.engine.engines.iceberg.tables import Reader
 from penstock.engine.engines.results import columns, rows
-from penstock.engine.engines.sail.catalog import CREDENTIALS, READ_ONLY, Tables, served
 from penstock.engine.engines.sail.statements import in_sails_words, setting, split, writes
 from penstock.engine.engines.statement_driver import Given, in_turn, main
 from penstock.errors import InvalidInput, PenstockError
 from penstock.model import ProcessSize
 
+SAIL = Reader("Sail", re.compile(r"\w+://[\w.=/-]*", re.ASCII))
+"""Sail encodes other addresses a second time when it reads a file's footer."""
 CATALOG = "spark_catalog"
 _OTHER_CREDENTIALS = ("AWS_PROFILE", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN")
 """Variables that come before an address in AWS's clients."""
@@ -40,7 +44,7 @@ _log = logging.getLogger("penstock.sail")
 
 def run(given: Given) -> Iterator[dict[str, Any]]:
     # Sail takes all that a table's metadata lead to from one store, that of the table.
-    tables = Tables(given.catalog, given.lake, f"{given.output}.tables")
+    tables = Tables(given.catalog, given.lake, f"{given.output}.tables", SAIL)
     with (
         contextlib.closing(tables),
         served(tables) as (url, token),
@@ -132,7 +136,7 @@ class StatementRunner:
     def execute(self, statement: str) -> dict[str, Any]:
         if writes(statement):
             raise InvalidInput(
-                READ_ONLY,
+                read_only(SAIL),
                 why=f"a statement that has “{statement.split(maxsplit=1)[0]}” in this place may change it",
                 fix="use --engine spark, or CREATE TEMP VIEW for what the next statements read",
             )

@@ -1,8 +1,8 @@
-"""Parquet tables of the catalog in the form of Iceberg tables, which Sail reads.
+"""Parquet tables of the catalog in the form of Iceberg tables, for engines that read those alike.
 
 A description lists exactly the files that Spark would read, with the values of their partitions, and matches columns to
-the files' by name. What Sail would read in another way than Spark is refused, with the engine that can. Iceberg tables
-need none of this: their own metadata describe them.
+the files' by name. What a reader would read in another way than Spark is refused, with the engine that can. Iceberg
+tables need none of this: their own metadata describe them.
 """
 
 from __future__ import annotations
@@ -67,7 +67,6 @@ from penstock.catalog.tables import Table
 from penstock.engine.engines import spark_types
 from penstock.engine.engines.spark_types import SparkType
 from penstock.engine.engines.table_files import NULL_PARTITION, refusal
-from penstock.errors import InvalidInput
 
 _PLAIN: Mapping[str, type[PrimitiveType]] = {
     "boolean": BooleanType,
@@ -97,8 +96,14 @@ _BOUNDED: Mapping[type[IcebergType], Any] = {
 """The types whose bounds are given, with Python's type of them."""
 _BOUND_LETTERS = 16
 _SNAPSHOT = 1
-_PLAIN_ADDRESS = re.compile(r"\w+://[\w.=/-]*", re.ASCII)
-"""The addresses that Sail does not encode a second time when it reads a file's footer."""
+
+
+@dataclass(frozen=True)
+class Reader:
+    """An engine that reads descriptions, by its title, and the addresses of the files that it finds: None for all."""
+
+    title: str
+    addresses: re.Pattern[str] | None = None
 
 
 @dataclass(frozen=True)
@@ -156,18 +161,16 @@ def _ends(found: parquet.Statistics) -> tuple[Any, Any]:
     return found.min, found.max
 
 
-def check_readable(table: Table) -> None:
-    """Raise `InvalidInput` for a table that Sail cannot read as Spark does, as far as the catalog tells."""
+def check_readable(table: Table, reader: Reader) -> None:
+    """Raise `InvalidInput` for a table that cannot be read as Spark does, as far as the catalog tells."""
     if table.kind == "view":
-        raise _refusal(table, "it is a view, whose text only Spark knows")
+        raise refusal(table, reader.title, "it is a view, whose text only Spark knows")
     if table.format not in ("parquet", "iceberg"):
-        raise _refusal(table, f"its format is {table.format}, and Sail reads Parquet and Iceberg here")
+        raise refusal(
+            table, reader.title, f"its format is {table.format}, and {reader.title} reads Parquet and Iceberg here"
+        )
     if table.format == "parquet":
-        _schema(table)
-
-
-def _refusal(table: Table, why: str) -> InvalidInput:
-    return refusal(table, "Sail", why)
+        _schema(table, reader)
 
 
 @dataclass(frozen=True)
@@ -180,22 +183,24 @@ class Description:
     """The contents by their addresses."""
 
 
-def describe(table: Table, files: Sequence[ParquetFile], directory: str) -> Description:
+def describe(table: Table, files: Sequence[ParquetFile], directory: str, reader: Reader) -> Description:
     """Describe the table with these files as its rows; the description itself is to be below an address.
 
-    Raises `InvalidInput` where a file stores a column in a form that Sail would not read as Spark does.
+    Raises `InvalidInput` where a file stores a column in a form that would not be read as Spark does.
     """
-    metadata = _metadata(table, directory)
+    metadata = _metadata(table, directory, reader)
     schema = metadata.schema()
     names = {field.name: {field.name} for field in schema.fields}
     own = {column.name for column in table.columns if not column.partition}
     for file in files:
-        if not _PLAIN_ADDRESS.fullmatch(file.address):
-            raise _refusal(table, f"Sail does not find {file.address}, which has more than letters, digits and _.=-")
+        if reader.addresses is not None and not reader.addresses.fullmatch(file.address):
+            why = f"{reader.title} does not find {file.address}, which has more than letters, digits and _.=-"
+            raise refusal(table, reader.title, why)
         for field in schema.fields:
-            stored = _stored_names(table, file, field)
+            stored = _stored_names(table, file, field, reader)
             if stored and field.name not in own:
-                raise _refusal(table, f"{file.address} has the partition column {field.name} as a column of its own")
+                why = f"{file.address} has the partition column {field.name} as a column of its own"
+                raise refusal(table, reader.title, why)
             names[field.name] |= stored
     mapping = [
         MappedField(field_id=field.field_id, names=sorted(names[field.name]), fields=_within(field.field_type))
@@ -212,9 +217,9 @@ def describe(table: Table, files: Sequence[ParquetFile], directory: str) -> Desc
     return Description(address, json.loads(content), {**written, address: content.encode()})
 
 
-def _metadata(table: Table, directory: str) -> TableMetadata:
+def _metadata(table: Table, directory: str, reader: Reader) -> TableMetadata:
     """The metadata of an empty table with the columns and partitions, which numbers all of them."""
-    schema = _schema(table)
+    schema = _schema(table, reader)
     fields = (schema.find_field(column.name) for column in table.columns if column.partition)
     spec = PartitionSpec(
         *(
@@ -225,22 +230,23 @@ def _metadata(table: Table, directory: str) -> TableMetadata:
     return new_table_metadata(schema, spec, UNSORTED_SORT_ORDER, directory, {"format-version": "2"})
 
 
-def _schema(table: Table) -> Schema:
+def _schema(table: Table, reader: Reader) -> Schema:
     ids = itertools.count(1)
     fields = []
     for column in table.columns:
         try:
             kind = _iceberg(spark_types.parse(column.type), lambda: next(ids))
         except ValueError as unknown:
-            raise _refusal(table, f"Sail does not read {column.name} {column.type} as Spark does") from unknown
+            why = f"{reader.title} does not read {column.name} {column.type} as Spark does"
+            raise refusal(table, reader.title, why) from unknown
         if column.partition and not isinstance(kind, _PARTITIONS):
-            raise _refusal(table, f"its partition column {column.name} is {column.type}")
+            raise refusal(table, reader.title, f"its partition column {column.name} is {column.type}")
         fields.append(NestedField(next(ids), column.name, kind, required=False))
     return Schema(*fields)
 
 
 def _iceberg(spark: SparkType, new_id: Callable[[], int]) -> IcebergType:
-    """Raises `ValueError` for a type that is not read alike: Spark pads a `char`, which Sail would not."""
+    """Raises `ValueError` for a type that is not read alike: Spark pads a `char`, which other engines do not."""
     if spark.name == "decimal" and len(spark.numbers) == 2:
         return DecimalType(*spark.numbers)
     if spark.name in _PLAIN:
@@ -255,14 +261,15 @@ def _iceberg(spark: SparkType, new_id: Callable[[], int]) -> IcebergType:
     raise ValueError(spark.name)
 
 
-def _stored_names(table: Table, file: ParquetFile, field: NestedField) -> set[str]:
+def _stored_names(table: Table, file: ParquetFile, field: NestedField, reader: Reader) -> set[str]:
     """The names of the column in the file, of which there is one: Spark ignores their case, and Iceberg does not."""
     named = [stored for stored in file.schema if stored.name.lower() == field.name.lower()]
     if len(named) > 1:
-        raise _refusal(table, f"{file.address} has {named[0].name} and {named[1].name}")
+        raise refusal(table, reader.title, f"{file.address} has {named[0].name} and {named[1].name}")
     for stored in named:
         if not _reads_alike(stored.type, schema_to_pyarrow(field.field_type)):
-            raise _refusal(table, f"{file.address} stores {stored.name} as {stored.type}, for {field.field_type}")
+            why = f"{file.address} stores {stored.name} as {stored.type}, for {field.field_type}"
+            raise refusal(table, reader.title, why)
     return {stored.name for stored in named}
 
 
@@ -395,7 +402,7 @@ def _with_files(
 
 
 def _statistics(schema: Schema, file: ParquetFile) -> dict[str, dict[int, Any]]:
-    """The columns' statistics, by which Sail orders joins and leaves out files."""
+    """The columns' statistics, by which engines order joins and leave out files."""
     found: dict[str, dict[int, Any]] = {
         name: {} for name in ("value_counts", "null_value_counts", "lower_bounds", "upper_bounds")
     }

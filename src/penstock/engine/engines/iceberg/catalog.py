@@ -1,7 +1,7 @@
-"""The catalog as Sail sees it: Iceberg's REST protocol on the loopback, for reading alone, within Sail's own process.
+"""The catalog for one engine's application: Iceberg's REST protocol on the loopback, for reading alone.
 
-Sail asks for a table when a statement names it. It gets the metadata of an Iceberg table as the catalog has them, and
-of a Parquet table a description of the files that are its rows now; within one statement it gets the same each time.
+The engine asks for a table when a statement names it. It gets the metadata of an Iceberg table as the catalog has them,
+and of a Parquet table a description of the files that are its rows now; within one statement the same each time.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ from pyarrow import fs, parquet
 
 from penstock.catalog.tables import Partition, Table
 from penstock.engine.engines.access import Catalog, LakeAccess
-from penstock.engine.engines.sail import tables as descriptions
-from penstock.engine.engines.sail.tables import ParquetFile
+from penstock.engine.engines.iceberg import tables as descriptions
+from penstock.engine.engines.iceberg.tables import ParquetFile, Reader
 from penstock.engine.engines.table_files import Listing, data_files
 from penstock.errors import LakeError, NotFound, PenstockError
 from penstock.lake.model import ObjectInfo
 
 _FOOTERS_AT_ONCE = 16
 _VALID = timedelta(minutes=5)
-_log = logging.getLogger("penstock.sail")
+_log = logging.getLogger("penstock.iceberg")
 
 _State = tuple[Table, list[Partition], Listing]
 
@@ -42,10 +42,11 @@ class Tables:
     `directory` is the address of a place in the lake for descriptions of Parquet tables, which `close` removes.
     """
 
-    def __init__(self, metastore: Catalog, lake: LakeAccess, directory: str) -> None:
+    def __init__(self, metastore: Catalog, lake: LakeAccess, directory: str, reader: Reader) -> None:
         self._metastore = metastore
         self._lake = lake
         self._directory = directory
+        self.reader = reader
         self._lock = threading.RLock()
         self._written: list[str] = []
         self._store: tuple[int, fs.S3FileSystem] | None = None
@@ -102,22 +103,22 @@ class Tables:
         if name not in self.names().get(database, ()):
             raise NotFound(f"There is no table {database}.{name}", fix="penstock tables lists the catalog")
         table = self._metastore.table(database, name)
-        descriptions.check_readable(table)
+        descriptions.check_readable(table, self.reader)
         if table.format == "iceberg":
             location = self._metastore.metadata_location(table)
-            self._lake.require_here(table, location, reader="Sail")
+            self._lake.require_here(table, location, reader=self.reader.title)
             return _answer(location, json.loads(self._lake.read_text(location)))
         root = table.location.rstrip("/") + "/"
-        self._lake.require_here(table, root, reader="Sail")
+        self._lake.require_here(table, root, reader=self.reader.title)
         partitions = self._metastore.partitions(table) if table.partitions is not None else []
         listing = self._lake.listing(root)
         before = self._described.get((database, name))
         if before is not None and before[0] == (table, partitions, listing):
             return before[1]
-        files = data_files(table, partitions, listing, reader="Sail")
+        files = data_files(table, partitions, listing, reader=self.reader.title)
         read = self._read(table, [(root + file, listing.files[file], values) for file, values in files.items()])
         _log.info("%s has %d files", table.full_name, len(read))
-        described = descriptions.describe(table, read, self._directory)
+        described = descriptions.describe(table, read, self._directory, self.reader)
         for address, content in described.files.items():
             self._lake.store.put(self._lake.lake.key(address), content)
         self._written += described.files
@@ -195,7 +196,7 @@ def served(tables: Tables) -> Iterator[tuple[str, str]]:
             if self._allowed():
                 # Unread, a body would be taken for the next request.
                 self.rfile.read(int(self.headers.get("Content-Length") or 0))
-                self._send(400, _error(400, "BadRequestException", READ_ONLY))
+                self._send(400, _error(400, "BadRequestException", read_only(tables.reader)))
 
         def _allowed(self) -> bool:
             given = self.headers.get("Authorization", "")
@@ -232,7 +233,10 @@ def served(tables: Tables) -> Iterator[tuple[str, str]]:
 
 CREDENTIALS = "/credentials"
 """The path at which AWS's clients find the application's credentials, as in a container of Amazon's."""
-READ_ONLY = "Sail only reads the catalog"
+
+
+def read_only(reader: Reader) -> str:
+    return f"{reader.title} only reads the catalog"
 
 
 def _error(status: int, kind: str, message: str) -> dict[str, Any]:

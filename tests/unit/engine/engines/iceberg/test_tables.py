@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from datetime import date, datetime, timezone
 from decimal import Decimal
@@ -17,9 +18,10 @@ from pyiceberg.expressions import EqualTo
 from pyiceberg.table import StaticTable
 
 from penstock.catalog.tables import Column, Table
-from penstock.engine.engines.sail.tables import ParquetFile, check_readable, describe
+from penstock.engine.engines.iceberg.tables import ParquetFile, Reader, check_readable, describe
 from penstock.errors import InvalidInput
 
+READER = Reader("Sail", re.compile(r"\w+://[\w.=/-]*", re.ASCII))
 NOON = datetime(2026, 7, 1, 12, tzinfo=timezone.utc)
 
 
@@ -36,7 +38,7 @@ def written(place: Path, columns: Mapping[str, Any], *values: str, **how: Any) -
 
 
 def read(place: Path, table: Table, *files: ParquetFile, condition: str = "") -> list[dict[str, Any]]:
-    described = describe(table, files, (place / "description").as_uri())
+    described = describe(table, files, (place / "description").as_uri(), READER)
     (place / "description").mkdir()
     for address, content in described.files.items():
         Path(address.removeprefix("file://")).write_bytes(content)
@@ -115,7 +117,7 @@ def test_a_form_that_keeps_every_value_is_read(
     tmp_path: Path, kind: str, stored: pa.Array, how: dict[str, Any]
 ) -> None:
     file = written(tmp_path / "1.parquet", {"c": stored}, **how)
-    assert describe(a_table(Column("c", kind)), [file], "s3a://lake/d").files
+    assert describe(a_table(Column("c", kind)), [file], "s3a://lake/d", READER).files
 
 
 @pytest.mark.parametrize(
@@ -138,7 +140,7 @@ def test_a_form_that_keeps_every_value_is_read(
 def test_a_form_that_spark_would_read_otherwise_is_refused(tmp_path: Path, kind: str, stored: pa.Array) -> None:
     file = written(tmp_path / "1.parquet", {"c": stored})
     with pytest.raises(InvalidInput, match="cannot be read by Sail") as refused:
-        describe(a_table(Column("c", kind)), [file], "s3a://lake/d")
+        describe(a_table(Column("c", kind)), [file], "s3a://lake/d", READER)
     assert file.address in refused.value.why
 
 
@@ -151,10 +153,15 @@ def test_a_form_that_spark_would_read_otherwise_is_refused(tmp_path: Path, kind:
         ("ä.parquet", {"id": [1]}),
     ],
 )
-def test_files_that_sail_would_take_for_others_are_refused(tmp_path: Path, name: str, columns: dict[str, Any]) -> None:
+def test_files_that_a_reader_would_take_for_others_are_refused(
+    tmp_path: Path, name: str, columns: dict[str, Any]
+) -> None:
     table = a_table(Column("id", "bigint"), Column("year", "int", partition=True))
+    file = written(tmp_path / name, columns, "2026")
     with pytest.raises(InvalidInput, match="cannot be read by Sail"):
-        describe(table, [written(tmp_path / name, columns, "2026")], "s3a://lake/d")
+        describe(table, [file], "s3a://lake/d", READER)
+    if list(columns) == ["id"]:
+        assert describe(table, [file], "s3a://lake/d", Reader("Other")).files
 
 
 @pytest.mark.parametrize(
@@ -167,9 +174,9 @@ def test_files_that_sail_would_take_for_others_are_refused(tmp_path: Path, name:
         (a_table(Column("id", "int"), Column("part", "decimal(7,2)", True)), "part is decimal(7,2)"),
     ],
 )
-def test_what_sail_cannot_read_is_refused_with_the_reason(table: Table, why: str) -> None:
+def test_what_a_reader_cannot_read_is_refused_with_the_reason(table: Table, why: str) -> None:
     with pytest.raises(InvalidInput) as refused:
-        check_readable(table)
+        check_readable(table, READER)
     assert why in refused.value.why
     assert refused.value.fix == "use --engine spark"
 
@@ -198,7 +205,7 @@ def test_no_value_lies_outside_of_its_file_s_bounds(kind: str, tmp_path_factory:
             for group in groups:
                 writer.write_table(pa.table({"c": pa.array(group, arrow)}))
         file = ParquetFile.of((place / "1.parquet").as_uri(), 1, parquet.read_metadata(place / "1.parquet"), ())
-        described = describe(table, [file], (place / "d").as_uri())
+        described = describe(table, [file], (place / "d").as_uri(), READER)
         (place / "d").mkdir()
         for address, content in described.files.items():
             Path(address.removeprefix("file://")).write_bytes(content)

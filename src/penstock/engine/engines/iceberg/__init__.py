@@ -1,0 +1,1 @@
+"""The lake's tables for engines that read Iceberg tables: their descriptions, and the catalog that serves them."""
