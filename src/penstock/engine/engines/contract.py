@@ -42,6 +42,10 @@ class QueryEngine(ABC):
         """The size of an application that specifies none; `usual` is that of a Spark cluster."""
 
     @abstractmethod
+    def require_installed(self) -> None:
+        """Raise `MissingRequirement`, with the command that installs it, where the engine is not on this machine."""
+
+    @abstractmethod
     def check(self, spec: ApplicationSpec, backend: ClusterBackend) -> None:
         """Raise `InvalidInput` or `MissingRequirement` where the engine cannot run the application there."""
 

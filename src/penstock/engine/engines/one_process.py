@@ -1,18 +1,20 @@
-"""Engines that answer SQL statements in one process of the driver's size, without a cluster: DuckDB and Sail."""
+"""Engines that answer SQL statements in a program of the driver's size, without a cluster: DuckDB, Sail and Trino."""
 
 from __future__ import annotations
 
 import json
 import sys
+from dataclasses import replace
 from typing import ClassVar
 
 from penstock import extras
 from penstock.clusters.backend import ClusterBackend, Launch
 from penstock.engine.engines.contract import Access, QueryEngine
+from penstock.engine.engines.trino import installation
 from penstock.errors import InvalidInput
 from penstock.lake import settings as lake_settings
 from penstock.lake.model import Lake, require_s3
-from penstock.model import DUCKDB_INTERNAL, SAIL_INTERNAL, ApplicationSpec, ClusterSize
+from penstock.model import DUCKDB_INTERNAL, SAIL_INTERNAL, TRINO_INTERNAL, ApplicationSpec, ClusterSize
 
 ACCESS_FILE = "access.json"
 """The private file with the driver's access: size, lake and catalog."""
@@ -33,6 +35,9 @@ class OneProcess(QueryEngine):
         """The driver alone, with the cores and memory that a Spark cluster's executor has."""
         return ClusterSize(driver=usual.executor, executor=usual.executor, executors=0)
 
+    def require_installed(self) -> None:
+        extras.require(self.extra)
+
     def check(self, spec: ApplicationSpec, backend: ClusterBackend) -> None:
         if not backend.shares_files:
             raise InvalidInput(
@@ -52,7 +57,7 @@ class OneProcess(QueryEngine):
                 why="settings, classes and files are for Spark",
                 fix="omit it, or use --engine spark",
             )
-        extras.require(self.extra)
+        self.require_installed()
 
     def require_readable(self, lake: Lake) -> None:
         """Raise `InvalidInput` for a lake that the engine cannot read."""
@@ -99,9 +104,48 @@ class Sail(OneProcess):
 
     def require_readable(self, lake: Lake) -> None:
         super().require_readable(lake)
-        if lake.ca_file is not None:
+        _require_known_authority(lake, self.title)
+
+
+class Trino(OneProcess):
+    """Trino's server, a JVM below the program. `penstock engines install trino` downloads it."""
+
+    name = "trino"
+    title = "Trino"
+    program = TRINO_INTERNAL
+    driver = "penstock.engine.engines.trino.driver"
+    extra = "trino"
+
+    def require_installed(self) -> None:
+        super().require_installed()
+        installation.require_installed()
+
+    def check(self, spec: ApplicationSpec, backend: ClusterBackend) -> None:
+        super().check(spec, backend)
+        if spec.size.driver.memory_bytes < _LEAST_TRINO_BYTES:
             raise InvalidInput(
-                f"Sail cannot read the lake “{lake.name}”",
-                why="it trusts the machine's certificate authorities alone, and the lake has one of its own",
-                fix="use --engine spark or duckdb",
+                "Trino needs more memory",
+                why=f"its server alone takes a gigabyte, and the driver has {spec.size.driver.memory_bytes >> 20} MiB",
+                fix=f"--driver-memory {_LEAST_TRINO_BYTES >> 30}g, or more",
             )
+
+    def require_readable(self, lake: Lake) -> None:
+        super().require_readable(lake)
+        _require_known_authority(lake, self.title)
+
+    def launch(self, application_id: str, spec: ApplicationSpec, access: Access) -> Launch:
+        plan = super().launch(application_id, spec, access)
+        place = {installation.DIRECTORY_VARIABLE: str(installation.directory())}
+        return replace(plan, environment={**plan.environment, **place})
+
+
+_LEAST_TRINO_BYTES = 2 << 30
+
+
+def _require_known_authority(lake: Lake, title: str) -> None:
+    if lake.ca_file is not None:
+        raise InvalidInput(
+            f"{title} cannot read the lake “{lake.name}”",
+            why="it trusts the machine's certificate authorities alone, and the lake has one of its own",
+            fix="use --engine spark or duckdb",
+        )

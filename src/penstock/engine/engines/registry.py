@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from penstock.engine.engines.contract import QueryEngine
-from penstock.engine.engines.one_process import DuckDb, Sail
+from penstock.engine.engines.one_process import DuckDb, Sail, Trino
 from penstock.engine.engines.spark import Spark
 from penstock.errors import InvalidInput
 from penstock.model import ApplicationSpec
 
 SPARK: QueryEngine = Spark()
-ENGINES = {engine.name: engine for engine in (SPARK, DuckDb(), Sail())}
+ENGINES = {engine.name: engine for engine in (SPARK, DuckDb(), Sail(), Trino())}
 
 
 def engine_named(name: str) -> QueryEngine:

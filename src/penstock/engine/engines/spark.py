@@ -27,8 +27,11 @@ class Spark(QueryEngine):
     def usual_size(self, usual: ClusterSize) -> ClusterSize:
         return usual
 
-    def check(self, spec: ApplicationSpec, backend: ClusterBackend) -> None:  # noqa: ARG002 - any backend has Spark
+    def require_installed(self) -> None:
         jvm.find_java()
+
+    def check(self, spec: ApplicationSpec, backend: ClusterBackend) -> None:  # noqa: ARG002 - any backend has Spark
+        self.require_installed()
 
     def launch(self, application_id: str, spec: ApplicationSpec, access: Access) -> Launch:
         lake = access.lake

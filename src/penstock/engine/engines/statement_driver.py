@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import json
 import logging
+import os
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -41,6 +42,8 @@ class Given:
     """The largest number of rows per result, None for all."""
     keep_going: bool
     progress: Progress
+    artifacts: Path
+    """The directory of logs, which are kept."""
 
 
 def main(arguments: list[str], run: Callable[[Given], Iterable[dict[str, Any]]]) -> int:
@@ -78,6 +81,7 @@ def _run(given: argparse.Namespace, run: Callable[[Given], Iterable[dict[str, An
                 given.limit,
                 given.keep_going,
                 Progress(given.cluster),
+                given.artifacts,
             )
         )
     )
@@ -136,3 +140,11 @@ def in_turn(
         if "error" in result and not keep_going:
             return
     progress.show(len(statements), len(statements))
+
+
+def local_zone() -> str:
+    """The name of the machine's time zone, which Spark's session has too."""
+    if named := os.environ.get("TZ"):
+        return named
+    _, found, name = str(Path("/etc/localtime").resolve()).partition("/zoneinfo/")
+    return name if found else "UTC"

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
+
+import sqlglot
+from sqlglot import exp
 
 from penstock.engine.engines.contract import QueryEngine
 from penstock.lab.answers import DUCKDB_SETTINGS, to_duckdb
@@ -24,9 +28,33 @@ class Dialect:
     """See `Answer.cut`."""
 
 
+_DATE = re.compile(r"\d{4}-\d\d-\d\d")
+
+
+def _in_trinos_words(text: str) -> str:
+    """The query for Trino.
+
+    Its quotients and averages of decimals keep the digits of their inputs, so they are doubles, rounded by decimal
+    digits and cut to integers as Spark's. It compares dates with dates alone, where Spark takes a text for one.
+    """
+    query = sqlglot.parse_one(text, read="spark")
+    for one in [*query.find_all(exp.Avg, exp.Div)]:
+        one.set("this", exp.cast(one.this, "double"))
+    for one in [*query.find_all(exp.Round)]:
+        one.set("this", exp.cast(one.this, "decimal(38, 12)"))
+    for one in [*query.find_all(exp.Cast)]:
+        if one.to.is_type("int") and one.find(exp.Div):
+            one.set("this", exp.func("TRUNCATE", one.this))
+    for one in [*query.find_all(exp.Literal)]:
+        if one.is_string and _DATE.fullmatch(one.this) and not isinstance(one.parent, exp.Cast):
+            one.replace(exp.cast(one.copy(), "date"))
+    return query.sql("trino")
+
+
 DIALECTS: Mapping[str, Dialect] = {
     "duckdb": Dialect(tuple(f"SET {name} = '{value}'" for name, value in DUCKDB_SETTINGS.items()), '"', to_duckdb),
     # As Spark's, since q90 divides by zero at small scales.
+    "trino": Dialect((), '"', lambda _, text: _in_trinos_words(text)),
     "sail": Dialect(("SET spark.sql.ansi.enabled = false",), "`", lambda _, text: text, cuts=True),
 }
 """By the engines' names."""

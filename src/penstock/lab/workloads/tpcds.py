@@ -11,7 +11,7 @@ from typing import Annotated, Any, ClassVar
 
 from penstock import units
 from penstock.engine.engines.contract import QueryEngine
-from penstock.engine.engines.registry import SPARK, engine_named
+from penstock.engine.engines.registry import ENGINES, SPARK, engine_named
 from penstock.errors import InvalidInput, MissingRequirement, NotFound
 from penstock.lab import progress, validation
 from penstock.lab.analysis.samples import natural_key
@@ -146,7 +146,7 @@ class Tpcds(Suite):
 
     scale: Scale = 1
     queries: Queries = ALL
-    engine: Annotated[str, Option("Engine of the queries: spark, duckdb or sail.")] = SPARK.name
+    engine: Annotated[str, Option(f"Engine of the queries: {', '.join(ENGINES)}.")] = SPARK.name
     iterations: Annotated[int, Option("Executions of each query in one repetition.", least=1)] = 1
     warm_iterations: Annotated[int, Option("Uncounted rounds before those, in the same cluster.", least=0)] = 0
     validate: Annotated[bool, Option("Verify every answer against DuckDB.")] = True

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hmac
 import json
 import logging
+import os
 import secrets
 import threading
 from collections.abc import Iterator, Mapping, Sequence
@@ -233,6 +234,23 @@ def served(tables: Tables) -> Iterator[tuple[str, str]]:
 
 CREDENTIALS = "/credentials"
 """The path at which AWS's clients find the application's credentials, as in a container of Amazon's."""
+_OTHER_CREDENTIALS = ("AWS_PROFILE", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN")
+"""Variables that come before an address in AWS's clients."""
+
+
+def for_containers(environment: Mapping[str, str], catalog: str, token: str) -> dict[str, str]:
+    """The environment with which AWS's clients ask this catalog for credentials.
+
+    They read their file once. Of an address they ask again before the credentials expire.
+    """
+    return {
+        **{name: value for name, value in environment.items() if name not in _OTHER_CREDENTIALS},
+        "AWS_SHARED_CREDENTIALS_FILE": os.devnull,
+        "AWS_CONFIG_FILE": os.devnull,
+        "AWS_CONTAINER_CREDENTIALS_FULL_URI": f"{catalog}{CREDENTIALS}",
+        "AWS_CONTAINER_AUTHORIZATION_TOKEN": f"Bearer {token}",
+        "AWS_EC2_METADATA_DISABLED": "true",
+    }
 
 
 def read_only(reader: Reader) -> str:

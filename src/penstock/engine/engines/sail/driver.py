@@ -23,19 +23,17 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from penstock.engine.engines.access import LakeAccess
-from penstock.engine.engines.iceberg.catalog import CREDENTIALS, Tables, read_only, served
+from penstock.engine.engines.iceberg.catalog import Tables, for_containers, read_only, served
 from penstock.engine.engines.iceberg.tables import Reader
 from penstock.engine.engines.results import columns, rows
 from penstock.engine.engines.sail.statements import in_sails_words, setting, split, writes
-from penstock.engine.engines.statement_driver import Given, in_turn, main
+from penstock.engine.engines.statement_driver import Given, in_turn, local_zone, main
 from penstock.errors import InvalidInput, PenstockError
 from penstock.model import ProcessSize
 
 SAIL = Reader("Sail", re.compile(r"\w+://[\w.=/-]*", re.ASCII))
 """Sail encodes other addresses a second time when it reads a file's footer."""
 CATALOG = "spark_catalog"
-_OTHER_CREDENTIALS = ("AWS_PROFILE", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN")
-"""Variables that come before an address in AWS's clients."""
 _SHARE_OF_MEMORY = 0.8
 """The share of the process's memory that queries may fill, beside files that are being read and Python."""
 
@@ -64,9 +62,9 @@ def run(given: Given) -> Iterator[dict[str, Any]]:
 def session(lake: LakeAccess, size: ProcessSize, catalog: str, token: str) -> Iterator[SparkSession]:
     """A session of a Sail in this process. Its configuration is that of the process's environment."""
     here = Path.cwd()
-    for name in _OTHER_CREDENTIALS:
-        os.environ.pop(name, None)
-    os.environ.update(settings(lake, size, here, catalog, token))
+    environment = for_containers(os.environ, catalog, token) | settings(lake, size, here, catalog, token)
+    os.environ.clear()
+    os.environ.update(environment)
     server = SparkConnectServer("127.0.0.1", 0)
     server.start(background=True)
     try:
@@ -87,12 +85,6 @@ def settings(lake: LakeAccess, size: ProcessSize, here: Path, catalog: str, toke
     spill.mkdir(exist_ok=True)
     rest = {"type": "iceberg-rest", "name": CATALOG, "uri": catalog, "oauth_access_token": token}
     return {
-        # AWS's clients read their file once. Of an address they ask again before the credentials expire.
-        "AWS_SHARED_CREDENTIALS_FILE": os.devnull,
-        "AWS_CONFIG_FILE": os.devnull,
-        "AWS_CONTAINER_CREDENTIALS_FULL_URI": f"{catalog}{CREDENTIALS}",
-        "AWS_CONTAINER_AUTHORIZATION_TOKEN": f"Bearer {token}",
-        "AWS_EC2_METADATA_DISABLED": "true",
         "AWS_ENDPOINT": lake.endpoint,
         "AWS_ALLOW_HTTP": str(lake.endpoint.startswith("http:")).lower(),
         "AWS_REGION": lake.lake.region,
@@ -115,14 +107,6 @@ def _inline(values: list[Mapping[str, str]]) -> str:
     """The list in Sail's form, which is TOML's."""
     tables = (", ".join(f"{name} = {json.dumps(value)}" for name, value in table.items()) for table in values)
     return f"[{', '.join(f'{{{table}}}' for table in tables)}]"
-
-
-def local_zone() -> str:
-    """The name of the machine's time zone, which Spark's session has too."""
-    if named := os.environ.get("TZ"):
-        return named
-    _, found, name = str(Path("/etc/localtime").resolve()).partition("/zoneinfo/")
-    return name if found else "UTC"
 
 
 class StatementRunner:

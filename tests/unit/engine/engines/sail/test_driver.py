@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from penstock.engine.engines.sail.driver import local_zone, settings
+from penstock.engine.engines.sail.driver import settings
+from penstock.engine.engines.statement_driver import local_zone
 from penstock.lake.model import Credentials, Lake
 from penstock.model import ProcessSize
 

@@ -1,0 +1,126 @@
+"""The driver of an application in Trino, which `statement_driver` describes. It may spill into its directory.
+
+A statement sees each table as the catalog has it when the statement names it first. Trino only reads.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pyarrow as pa
+import requests
+from trino import dbapi
+from trino.exceptions import Error, TrinoQueryError
+
+from penstock.engine.engines.iceberg.catalog import Tables, read_only, served
+from penstock.engine.engines.iceberg.tables import Reader
+from penstock.engine.engines.results import columns, rows
+from penstock.engine.engines.statement_driver import Given, in_turn, local_zone, main
+from penstock.engine.engines.trino import installation
+from penstock.engine.engines.trino.server import CATALOG, USER, Server, running
+from penstock.engine.engines.trino.statements import arrow_type, reads, split, value
+from penstock.errors import ClusterError, InvalidInput, PenstockError
+
+TRINO = Reader("Trino")
+_ROWS_AT_ONCE = 2048
+
+
+def run(given: Given) -> Iterator[dict[str, Any]]:
+    tables = Tables(given.catalog, given.lake, f"{given.output}.tables", TRINO)
+    log = given.artifacts / "trino.log"
+    with (
+        contextlib.closing(tables),
+        served(tables) as (url, token),
+        running(installation.directory(), given.lake, given.size, catalog=url, token=token, log=log) as server,
+        session(server) as trino,
+    ):
+        runner = StatementRunner(trino, tables, given.limit)
+        yield from in_turn(
+            split(given.script),
+            lambda text: text,
+            runner.execute,
+            keep_going=given.keep_going,
+            progress=given.progress,
+        )
+
+
+@contextmanager
+def session(server: Server) -> Iterator[dbapi.Connection]:
+    with requests.Session() as http:
+        http.trust_env = False
+        connection = dbapi.connect(
+            "127.0.0.1",
+            server.port,
+            USER,
+            source="penstock",
+            catalog=CATALOG,
+            schema="default",
+            http_scheme="http",
+            http_headers=dict(server.headers),
+            http_session=http,
+            timezone=local_zone(),
+        )
+        yield connection
+
+
+class StatementRunner:
+    """Runs statements. `limit` is the largest number of rows per result, None for all."""
+
+    def __init__(self, connection: dbapi.Connection, tables: Tables, limit: int | None) -> None:
+        self._connection = connection
+        self._tables = tables
+        self._limit = limit
+
+    def execute(self, statement: str) -> dict[str, Any]:
+        if not reads(statement):
+            raise _refusal(f"a statement that begins with “{statement.split(maxsplit=1)[0]}” may change it")
+        self._tables.begin()
+        cursor = self._connection.cursor()
+        try:
+            cursor.execute(statement)
+            return self._result(cursor)
+        except TrinoQueryError as error:
+            raise self._explained(error) from None
+        except (Error, requests.RequestException) as error:
+            raise ClusterError("Trino does not answer", why=str(error), fix="trino.log of the application") from error
+        finally:
+            cursor.cancel()
+
+    def _result(self, cursor: dbapi.Cursor) -> dict[str, Any]:
+        described = cursor.description or []
+        zone = local_zone()
+        schema = pa.schema([pa.field(column.name, arrow_type(column.type_code, zone)) for column in described])
+
+        def batches() -> Iterator[pa.RecordBatch]:
+            while found := cursor.fetchmany(_ROWS_AT_ONCE):
+                arrays = [
+                    pa.array([value(row[index], field.type) for row in found], field.type)
+                    for index, field in enumerate(schema)
+                ]
+                yield pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+        kept, truncated = rows(batches(), self._limit)
+        # Trino answers a statement without a result with one row of one column.
+        silent = cursor.update_type is not None
+        return {"columns": [] if silent else columns(schema), "rows": [] if silent else kept, "truncated": truncated}
+
+    def _explained(self, error: TrinoQueryError) -> PenstockError:
+        """The error as its user can understand it: that about a table, where Trino only says that there is none."""
+        if problems := self._tables.problems:
+            return problems[0]
+        text = str(error.message).strip()
+        if error.error_name == "PERMISSION_DENIED":
+            return _refusal(text)
+        return InvalidInput(text, fix="--driver-memory" if error.error_type == "INSUFFICIENT_RESOURCES" else "")
+
+
+def _refusal(why: str) -> InvalidInput:
+    return InvalidInput(read_only(TRINO), why=why, fix="use --engine spark")
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(sys.argv[1:], run))

