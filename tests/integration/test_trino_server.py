@@ -50,7 +50,7 @@ def test_the_driver_s_token_is_one_that_the_server_s_key_signs(
     tmp_path: Path, lake: LakeAccess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(server, "command", lambda *_: [sys.executable, "-c", PROGRAM])
-    log = tmp_path / "trino.log"
+    log = tmp_path / "driver.log"
     with running(tmp_path, lake, SIZE, catalog="http://127.0.0.1:9", token="of the catalog", log=log) as started:
         scheme, _, token = started.headers["Authorization"].partition(" ")
         text, _, signature = token.rpartition(".")
@@ -66,16 +66,23 @@ def test_the_driver_s_token_is_one_that_the_server_s_key_signs(
     assert not any("of the catalog" in file.read_text() for file in (tmp_path / "etc").rglob("*.*"))
 
 
-def test_a_server_that_ends_at_once_is_an_error_with_its_last_words(
-    tmp_path: Path, lake: LakeAccess, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("written", "said"),
+    [
+        ("no such setting\n\tat a.B", "no such setting"),
+        ("1) it is wrong\n  at a.B\n2) it is, too\n===", "1) it is wrong"),
+    ],
+)
+def test_a_server_that_ends_at_once_is_an_error_with_its_words(
+    tmp_path: Path, lake: LakeAccess, monkeypatch: pytest.MonkeyPatch, written: str, said: str
 ) -> None:
-    monkeypatch.setattr(server, "command", lambda *_: [sys.executable, "-c", "print('no such setting'); exit(100)"])
+    monkeypatch.setattr(server, "command", lambda *_: [sys.executable, "-c", f"print({written!r}); exit(100)"])
     with (
         pytest.raises(ClusterError, match="Trino did not start") as failed,
-        running(tmp_path, lake, SIZE, catalog="http://127.0.0.1:9", token="t", log=tmp_path / "trino.log"),
+        running(tmp_path, lake, SIZE, catalog="http://127.0.0.1:9", token="t", log=tmp_path / "driver.log"),
     ):
         pass
-    assert failed.value.why == "no such setting"
+    assert failed.value.why == said
 
 
 def test_another_program_on_its_port_is_not_taken_for_the_server(
@@ -86,6 +93,6 @@ def test_another_program_on_its_port_is_not_taken_for_the_server(
     monkeypatch.setattr(server, "_START_SECONDS", 0.5)
     with (
         pytest.raises(ClusterError, match="Trino did not start"),
-        running(tmp_path, lake, SIZE, catalog="http://127.0.0.1:9", token="t", log=tmp_path / "trino.log"),
+        running(tmp_path, lake, SIZE, catalog="http://127.0.0.1:9", token="t", log=tmp_path / "driver.log"),
     ):
         pass

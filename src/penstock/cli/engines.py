@@ -12,7 +12,7 @@ from penstock.cli import options
 from penstock.cli.output import plain_console, whole_width
 from penstock.engine.engines.registry import ENGINES
 from penstock.engine.engines.trino import installation
-from penstock.errors import InvalidInput, MissingRequirement
+from penstock.errors import InvalidInput
 
 app = typer.Typer(
     help="The engines of penstock sql: which are installed, and the download of Trino.",
@@ -28,12 +28,9 @@ def list_engines(as_json: options.Json = False) -> None:
 
     found = []
     for engine in ENGINES.values():
-        try:
-            engine.require_installed()
-            fix = None
-        except MissingRequirement as missing:
-            fix = missing.fix
-        found.append({"name": engine.name, "title": engine.title, "installed": fix is None, "fix": fix})
+        missing = engine.missing()
+        fix = None if missing is None else missing.fix
+        found.append({"name": engine.name, "title": engine.title, "installed": missing is None, "fix": fix})
     if as_json:
         typer.echo(json.dumps(found))
         return

