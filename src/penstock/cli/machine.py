@@ -1,4 +1,4 @@
-"""`penstock up|down|status|wipe|doctor`: the processes and data of this machine, and its health."""
+"""`penstock up|down|status|wipe|doctor|engines`: this machine's processes and data, its health, and its engines."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from penstock.cli import options
-from penstock.cli.output import duration, step
+from penstock.cli.output import duration, plain_console, step, whole_width
+from penstock.engine.engines.trino.installation import REPOSITORY
 from penstock.errors import InvalidInput
 from penstock.home import Home
 
@@ -136,3 +137,69 @@ def doctor(
         conclusion = f"{wrong} of {len(rows)} checks failed: see the failed rows." if wrong else "All checks passed."
         print_rows(str(home.root), rows, conclusion, columns=("check", "finding", "consequence"))
     raise typer.Exit(1 if wrong else 0)
+
+
+engines_app = typer.Typer(
+    help="The engines of penstock sql: which are installed, and the download of Trino.",
+    no_args_is_help=True,
+    add_completion=False,
+)
+
+
+@engines_app.command("list")
+def list_engines(as_json: options.Json = False) -> None:
+    """List the engines that --engine names, and how to install those that are not there."""
+    from rich.table import Table
+
+    from penstock.engine.engines.registry import ENGINES
+
+    found = []
+    for engine in ENGINES.values():
+        missing = engine.missing()
+        fix = None if missing is None else missing.fix
+        found.append({"name": engine.name, "title": engine.title, "installed": missing is None, "fix": fix})
+    if as_json:
+        typer.echo(json.dumps(found))
+        return
+    table = Table("engine", "state", "to install it", box=None, header_style="")
+    for one in found:
+        table.add_row(str(one["name"]), "installed" if one["installed"] else "not installed", str(one["fix"] or ""))
+    plain_console().print(table, width=whole_width(table))
+
+
+@engines_app.command()
+def install(
+    name: Annotated[str, typer.Argument(metavar="ENGINE", help="trino; pip installs the others.")],
+    *,
+    repository: Annotated[str, typer.Option(metavar="URL", help="Maven repository to download from.")] = REPOSITORY,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+) -> None:
+    """Download Trino's server, once for all state directories of this account.
+
+    All of it is installed, or nothing. Its client and its Java come by pip: pip install 'penstock[trino]'.
+    """
+    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
+
+    from penstock.engine.engines.trino import installation
+
+    if name != "trino":
+        raise InvalidInput(
+            f"There is nothing to download for “{name}”",
+            why="pip brings the other engines",
+            fix="penstock engines list shows how",
+        )
+    place = installation.directory()
+    if installation.is_installed():
+        typer.echo(f"Trino {installation.VERSION} is already in {place}")
+        return
+    download, installed = (
+        f"{size / 1e6:.0f} MB" for size in (installation.DOWNLOAD_BYTES, installation.INSTALLED_BYTES)
+    )
+    if not yes:
+        question = f"Download {download} from {repository}, and install Trino with {installed} in {place}?"
+        typer.confirm(question, abort=True)
+    shown = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn())
+    with Progress(*shown, console=plain_console()) as progress:
+        task = progress.add_task("Trino", total=installation.DOWNLOAD_BYTES)
+        installation.install(lambda count: progress.advance(task, count), repository)
+    typer.echo(f"Trino {installation.VERSION} is in {place}; penstock sql --engine trino")

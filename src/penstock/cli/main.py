@@ -93,7 +93,7 @@ _COMMANDS = {
     ),
     "profile": _Command("cluster", "profile_app", "Tuned settings, with the source of each value.", _DATA, remote=True),
     "lab": _Command("lab", "app", "Measure workloads, check their answers, report and compare.", _DATA, extra="lab"),
-    "engines": _Command("engines", "app", "The engines of penstock sql, and their installation.", _HERE),
+    "engines": _Command("machine", "engines_app", "The engines of penstock sql, and their installation.", _HERE),
     "up": _Command("machine", "up", "Start the embedded lake and catalog.", _HERE),
     "down": _Command("machine", "down", "Stop applications, lake and catalog.", _HERE),
     "status": _Command("machine", "status", "Show the state of lake, catalog and applications.", _HERE),

@@ -106,7 +106,7 @@ def sql(
     *,
     output_format: Annotated[str, typer.Option("--format", help="table, csv or json.")] = "table",
     limit: Annotated[int, typer.Option(help="Maximum number of rows per result.", min=1)] = 1000,
-    engine: Annotated[str, typer.Option(help="spark; or duckdb or sail: one process that reads.")] = "spark",
+    engine: Annotated[str, typer.Option(help="spark; or duckdb, sail or trino: one program that reads.")] = "spark",
     sized: options.Sized,
     conf: Annotated[Optional[list[str]], typer.Option(metavar="KEY=VALUE", help="Spark setting; repeatable.")] = None,  # noqa: UP045
     lake: options.Lake = None,
@@ -115,9 +115,10 @@ def sql(
 
     Statements run in order. The first failure ends the run, with exit code 1.
 
-    With --engine sail (in Spark's SQL) or --engine duckdb (in DuckDB's) they run in one process with --driver-cores and
-    --driver-memory: a question about some gigabytes is answered in a second or two. Both read the catalog's Parquet and
-    Iceberg tables, and refuse what they would read otherwise than Spark. Sail cuts decimal quotients, and Spark rounds.
+    With --engine sail (in Spark's SQL), duckdb or trino (in their own) they run in one program with --driver-cores and
+    --driver-memory: DuckDB or Sail answers a question about some gigabytes in a second or two. All read the catalog's
+    Parquet and Iceberg tables, and refuse what they would read otherwise than Spark. Sail cuts decimal quotients, and
+    Spark rounds. penstock engines list says which are installed.
     """
     if output_format not in FORMATS:
         raise InvalidInput(f"There is no format “{output_format}”", fix=f"--format {' or '.join(FORMATS)}")

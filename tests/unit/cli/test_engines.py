@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from penstock.cli import engines
+from penstock.cli.machine import engines_app
 from penstock.engine.engines.registry import ENGINES
 from penstock.engine.engines.trino import installation
 from penstock.errors import InvalidInput
@@ -23,7 +23,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def penstock_engines(*arguments: str, answer: str = "") -> tuple[int, str]:
-    ran = CliRunner().invoke(engines.app, arguments, input=answer)
+    ran = CliRunner().invoke(engines_app, arguments, input=answer)
     if isinstance(ran.exception, InvalidInput):
         raise ran.exception
     return ran.exit_code, ran.output
