@@ -8,26 +8,31 @@ import hmac
 import json
 import os
 import sys
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pytest
 
-from penstock.engine.engines.access import LakeAccess
 from penstock.engine.engines.trino import server
-from penstock.engine.engines.trino.server import running
+from penstock.engine.engines.trino.server import Server, environment_of, running
 from penstock.errors import ClusterError
-from penstock.lake.model import Lake
 from penstock.model import ProcessSize
 
 SIZE = ProcessSize(3, 4 << 30)
 
 
-@pytest.fixture
-def lake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> LakeAccess:
+URL = "http://127.0.0.1:9"
+
+
+@pytest.fixture(autouse=True)
+def application(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "credentials"))
     monkeypatch.setenv("AWS_PROFILE", "penstock")
-    monkeypatch.chdir(tmp_path)
-    return LakeAccess(Lake("near", ("http://127.0.0.1:1",), "bucket", "environment"))
+
+
+def started(here: Path, token: str = URL, **catalogs: str) -> AbstractContextManager[Server]:
+    environment = environment_of(URL, token)
+    return running(here, SIZE, here=here, catalogs=catalogs, environment=environment, log=here / "driver.log")
 
 
 PROGRAM = """
@@ -46,18 +51,16 @@ http.server.HTTPServer(("127.0.0.1", int(settings["http-server.http.port"])), Ha
 """
 
 
-def test_the_driver_s_token_is_one_that_the_server_s_key_signs(
-    tmp_path: Path, lake: LakeAccess, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_driver_s_token_is_one_that_the_server_s_key_signs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(server, "command", lambda *_: [sys.executable, "-c", PROGRAM])
-    log = tmp_path / "driver.log"
-    with running(tmp_path, lake, SIZE, catalog="http://127.0.0.1:9", token="of the catalog", log=log) as started:
-        scheme, _, token = started.headers["Authorization"].partition(" ")
+    with started(tmp_path, "of the catalog", lake="connector.name=iceberg\n") as trino:
+        scheme, _, token = trino.headers["Authorization"].partition(" ")
         text, _, signature = token.rpartition(".")
         key = base64.b64decode((tmp_path / "etc" / "token.key").read_text())
         assert scheme == "Bearer"
         assert base64.urlsafe_b64decode(signature + "==") == hmac.digest(key, text.encode(), hashlib.sha512)
         body = text.partition(".")[2]
+        assert (tmp_path / "etc" / "catalog" / "lake.properties").read_text() == "connector.name=iceberg\n"
         assert json.loads(base64.urlsafe_b64decode(body + "=" * (-len(body) % 4))) == {"sub": "penstock"}
     environment = json.loads((tmp_path / "environment.json").read_text())
     assert environment["AWS_CONTAINER_CREDENTIALS_FULL_URI"] == "http://127.0.0.1:9/credentials"
@@ -74,25 +77,25 @@ def test_the_driver_s_token_is_one_that_the_server_s_key_signs(
     ],
 )
 def test_a_server_that_ends_at_once_is_an_error_with_its_words(
-    tmp_path: Path, lake: LakeAccess, monkeypatch: pytest.MonkeyPatch, written: str, said: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, written: str, said: str
 ) -> None:
     monkeypatch.setattr(server, "command", lambda *_: [sys.executable, "-c", f"print({written!r}); exit(100)"])
     with (
         pytest.raises(ClusterError, match="Trino did not start") as failed,
-        running(tmp_path, lake, SIZE, catalog="http://127.0.0.1:9", token="t", log=tmp_path / "driver.log"),
+        started(tmp_path),
     ):
         pass
     assert failed.value.why == said
 
 
 def test_another_program_on_its_port_is_not_taken_for_the_server(
-    tmp_path: Path, lake: LakeAccess, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     other = PROGRAM.replace('settings["node.environment"]', '"another"')
     monkeypatch.setattr(server, "command", lambda *_: [sys.executable, "-c", other])
     monkeypatch.setattr(server, "_START_SECONDS", 0.5)
     with (
         pytest.raises(ClusterError, match="Trino did not start"),
-        running(tmp_path, lake, SIZE, catalog="http://127.0.0.1:9", token="t", log=tmp_path / "driver.log"),
+        started(tmp_path),
     ):
         pass

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import duckdb_extension_avro
@@ -14,10 +17,17 @@ import duckdb_extension_aws
 import duckdb_extension_httpfs
 import duckdb_extension_iceberg
 from pyiceberg.catalog.rest import RestCatalog
+from trino import dbapi
+from trino.exceptions import TrinoQueryError
 
+from penstock.engine.engines.trino import installation
+from penstock.engine.engines.trino.server import USER, running
 from penstock.home import Home
+from penstock.lake.clients import TOKEN_VARIABLE, Access, LakeClient, configuration
+from penstock.lake.credentials import CredentialsFile
 from penstock.lake.model import Credentials, Lake
 from penstock.lake.registry import EMBEDDED, Lakes
+from penstock.model import ProcessSize
 from penstock.processes import processes_in
 from tests.support.service_process import Served
 
@@ -69,6 +79,39 @@ def duckdb_client(
             f"ACCESS_DELEGATION_MODE '{'none' if own_keys else 'vended_credentials'}')"
         )
         yield client
+
+
+@contextmanager
+def trino_client(served: Served, here: Path, token: str | None = None) -> Iterator[dbapi.Connection]:
+    """A Trino with the catalog `lake` as its exported file describes it; its files are in a directory."""
+    lake, _ = _store(served)
+    access = Access(lake, CredentialsFile(served.home).path, served.url, instance=None)
+    known = {name: value for name, value in access.variables.items() if value is not None}
+    with running(
+        installation.directory(),
+        ProcessSize(1, 2 << 30),
+        here=here,
+        catalogs={"lake": configuration(LakeClient.TRINO, access)},
+        environment={**os.environ, **known, TOKEN_VARIABLE: token or served.token},
+        log=here / "trino.log",
+    ) as server:
+        connection: dbapi.Connection = dbapi.connect(  # type: ignore[no-untyped-call]
+            "127.0.0.1", server.port, USER, catalog="lake", http_scheme="http", http_headers=dict(server.headers)
+        )
+        yield connection
+
+
+def ask_trino(connection: dbapi.Connection, statement: str) -> list[list[Any]]:
+    """The rows of a statement's result. A server that has just started is asked until it knows its own catalog."""
+    while True:
+        try:
+            with contextlib.closing(connection.cursor()) as cursor:
+                cursor.execute(statement)
+                return list(cursor.fetchall())
+        except TrinoQueryError as error:
+            if error.error_name != "NO_NODES_AVAILABLE":
+                raise
+        time.sleep(0.1)
 
 
 def kill_catalog(home: Home) -> int:

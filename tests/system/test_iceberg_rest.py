@@ -7,6 +7,7 @@ import json
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -22,7 +23,7 @@ from pyiceberg.exceptions import (
 
 from penstock.lake.registry import EMBEDDED, Lakes
 from tests.support.command import Command
-from tests.support.iceberg_clients import catalog, duckdb_client, kill_catalog
+from tests.support.iceberg_clients import ask_trino, catalog, duckdb_client, kill_catalog, trino_client
 from tests.support.service_process import Served
 
 ROWS = pa.schema([pa.field("id", pa.int64()), pa.field("name", pa.string())])
@@ -98,6 +99,31 @@ def test_pyiceberg_duckdb_and_spark_use_each_others_tables(penstock: Command, se
     client.purge_table("rest.orders")
     with pytest.raises(NoSuchTableError):
         client.load_table("rest.orders")
+
+
+TRINO = (
+    "INSERT INTO trinos.orders VALUES (3, 'three')",
+    "MERGE INTO trinos.orders o USING (VALUES (1, 'first'), (4, 'four')) AS s (id, name) ON o.id = s.id "
+    "WHEN MATCHED THEN UPDATE SET name = s.name WHEN NOT MATCHED THEN INSERT VALUES (s.id, s.name)",
+    "DELETE FROM trinos.orders WHERE id = 2",
+    "CREATE TABLE trinos.counted AS SELECT count(*) AS n FROM trinos.orders",
+)
+
+
+def test_trino_reads_and_writes_with_its_exported_file(served: Served, tmp_path: Path) -> None:
+    client = catalog(served)
+    client.create_namespace("trinos")
+    client.create_table("trinos.orders", ROWS).append(table_of((1, "one"), (2, "two")))
+    with trino_client(served, tmp_path) as trino:
+        for statement in TRINO:
+            ask_trino(trino, statement)
+        client.load_table("trinos.orders").append(table_of((5, "five")))
+        assert ask_trino(trino, "SELECT count(*) FROM trinos.orders") == [[4]]
+    rows = client.load_table("trinos.orders").scan().to_arrow().to_pylist()
+    assert sorted((row["id"], row["name"]) for row in rows) == [(1, "first"), (3, "three"), (4, "four"), (5, "five")]
+    assert client.load_table("trinos.counted").scan().to_arrow().to_pylist() == [{"n": 3}]
+    for table in ("orders", "counted"):
+        client.purge_table(f"trinos.{table}")
 
 
 @pytest.mark.usefixtures("penstock")

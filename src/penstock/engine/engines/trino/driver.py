@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -22,7 +23,7 @@ from penstock.engine.engines.iceberg.tables import Reader
 from penstock.engine.engines.results import columns, rows
 from penstock.engine.engines.statement_driver import Given, in_turn, local_zone, main
 from penstock.engine.engines.trino import installation
-from penstock.engine.engines.trino.server import CATALOG, USER, Server, running
+from penstock.engine.engines.trino.server import CATALOG, USER, Server, catalog_settings, environment_of, running
 from penstock.engine.engines.trino.statements import arrow_type, reads, split, value
 from penstock.errors import ClusterError, InvalidInput, PenstockError
 
@@ -34,11 +35,17 @@ _LOOK_SECONDS = 0.1
 
 def run(given: Given) -> Iterator[dict[str, Any]]:
     tables = Tables(given.catalog, given.lake, f"{given.output}.tables", TRINO)
-    log = given.artifacts / "driver.log"
     with (
         contextlib.closing(tables),
         served(tables) as (url, token),
-        running(installation.directory(), given.lake, given.size, catalog=url, token=token, log=log) as server,
+        running(
+            installation.directory(),
+            given.size,
+            here=Path.cwd(),
+            catalogs={CATALOG: catalog_settings(given.lake, url)},
+            environment=environment_of(url, token),
+            log=given.artifacts / "driver.log",
+        ) as server,
         session(server) as trino,
     ):
         runner = StatementRunner(trino, tables, given.limit)

@@ -53,37 +53,42 @@ class Server:
 
 @contextmanager
 def running(
-    installation: Path, lake: LakeAccess, size: ProcessSize, *, catalog: str, token: str, log: Path
+    installation: Path,
+    size: ProcessSize,
+    *,
+    here: Path,
+    catalogs: Mapping[str, str],
+    environment: Mapping[str, str],
+    log: Path,
 ) -> Iterator[Server]:
-    """Start a server for a catalog of Iceberg's protocol, and end it. Its files are below the working directory.
+    """Start a server with these catalogs' settings by their names, and end it.
 
-    Raises `ClusterError` if it does not start.
+    Its files are below `here`. Raises `ClusterError` if it does not start.
     """
-    here = Path.cwd()
     (port,) = free_ports(1)
-    # The server shows the environment's name to everybody: so the driver knows that it is its own that listens.
-    environment = f"penstock_{secrets.token_hex(16)}"
+    # The server shows its environment's name to everybody: so the driver knows that it is its own that listens.
+    name = f"penstock_{secrets.token_hex(16)}"
     key = secrets.token_bytes(64)
     files = {
         "token.key": base64.b64encode(key).decode(),
-        "config.properties": as_properties(settings(size, installation, here, port, environment)),
-        f"catalog/{CATALOG}.properties": as_properties(catalog_settings(lake, catalog)),
+        "config.properties": as_properties(settings(size, installation, here, port, name)),
         "log.properties": "Bootstrap=WARN\n",
+        **{f"catalog/{catalog}.properties": content for catalog, content in catalogs.items()},
     }
-    for name, content in files.items():
-        (here / "etc" / name).parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        (here / "etc" / name).write_text(content, encoding="utf-8")
+    for file, content in files.items():
+        (here / "etc" / file).parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        (here / "etc" / file).write_text(content, encoding="utf-8")
     with log.open("ab") as output:
         process = subprocess.Popen(
             command(installation, here, size),
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=subprocess.STDOUT,
-            env={**for_containers(os.environ, catalog, token), _TOKEN_VARIABLE: token},
+            env=environment,
             cwd=here,
         )
     try:
-        _await(process, port, environment, log)
+        _await(process, port, name, log)
         yield Server(port, {"Authorization": f"Bearer {_signed(key)}"})
     finally:
         process.terminate()
@@ -123,12 +128,12 @@ def command(installation: Path, here: Path, size: ProcessSize) -> list[str]:
     ]
 
 
-def settings(size: ProcessSize, installation: Path, here: Path, port: int, environment: str) -> dict[str, str]:
+def settings(size: ProcessSize, installation: Path, here: Path, port: int, name: str) -> dict[str, str]:
     """The server's own settings."""
     heap = heap_bytes(size)
     per_query = f"{heap * 6 // 10 >> 20}MB"
     return {
-        "node.environment": environment,
+        "node.environment": name,
         "node.id": "driver",
         "node.internal-address": "127.0.0.1",
         "node.bind-ip": "127.0.0.1",
@@ -158,9 +163,9 @@ def _power_of_two(number: int) -> int:
     return 1 << (number.bit_length() - 1)
 
 
-def catalog_settings(lake: LakeAccess, catalog: str) -> dict[str, str]:
-    """The settings of the catalog, without a secret: Trino takes the token from a variable."""
-    return {
+def catalog_settings(lake: LakeAccess, catalog: str) -> str:
+    """The settings of a catalog of `iceberg.catalog`, without a secret: Trino takes the token from a variable."""
+    found = {
         "connector.name": "iceberg",
         "iceberg.catalog.type": "rest",
         "iceberg.rest-catalog.uri": catalog,
@@ -173,6 +178,12 @@ def catalog_settings(lake: LakeAccess, catalog: str) -> dict[str, str]:
         "s3.region": lake.lake.region,
         "s3.path-style-access": str(lake.lake.path_style).lower(),
     }
+    return as_properties(found)
+
+
+def environment_of(catalog: str, token: str) -> dict[str, str]:
+    """The environment of a server with the catalog of these settings."""
+    return {**for_containers(os.environ, catalog, token), _TOKEN_VARIABLE: token}
 
 
 def _signed(key: bytes) -> str:
@@ -186,13 +197,13 @@ def _url_safe(content: bytes) -> str:
     return base64.urlsafe_b64encode(content).rstrip(b"=").decode()
 
 
-def _await(process: subprocess.Popen[bytes], port: int, environment: str, log: Path) -> None:
+def _await(process: subprocess.Popen[bytes], port: int, name: str, log: Path) -> None:
     deadline = time.monotonic() + _START_SECONDS
     with httpx.Client(base_url=f"http://127.0.0.1:{port}", trust_env=False, timeout=5) as client:
         while time.monotonic() < deadline and process.poll() is None:
             try:
                 found = client.get("/v1/info").json()
-                if found.get("environment") == environment and found.get("starting") is False:
+                if found.get("environment") == name and found.get("starting") is False:
                     return
             except (httpx.HTTPError, ValueError):
                 pass

@@ -32,9 +32,9 @@ def test_the_server_listens_on_the_loopback_and_asks_for_a_token(tmp_path: Path)
 
 
 def test_the_catalog_is_read_only_and_names_no_secret(lake: LakeAccess) -> None:
-    found = catalog_settings(lake, "http://127.0.0.1:9")
-    assert found["iceberg.security"] == "READ_ONLY"
-    assert found["s3.endpoint"] == "https://a.example:8443"
-    assert found["s3.path-style-access"] == "false"
-    assert found["iceberg.rest-catalog.oauth2.token"].startswith("${ENV:")
+    found = catalog_settings(lake, "http://127.0.0.1:9").splitlines()
+    assert "iceberg.security=READ_ONLY" in found
+    assert "s3.endpoint=https\\://a.example\\:8443" in found
+    assert "s3.path-style-access=false" in found
+    assert any(line.startswith("iceberg.rest-catalog.oauth2.token=${ENV") for line in found)
     assert "hidden" not in str(found)
