@@ -2,11 +2,11 @@
 
     python -m benchmarks.service.iceberg_race HOME --minutes 10 --kill-every 30 --cut-every 20
 
-PyIceberg appends and DuckDB inserts through the service's REST catalog, an application of Spark's merges through the
-metastore. The catalog's process is killed, and of each 20 commits through the service one is made without its answer
-reaching the client. Each writer writes numbered rows, one for a commit. One whose commit failed looks whether its row
-is there, as the protocol asks for, and writes it again if it is not. A row that is there twice, or not at all, is a
-mistaken outcome. HOME is a state directory of its own. The command ends with 1 where a claim is broken.
+PyIceberg appends, DuckDB and Trino insert through the service's REST catalog, an application of Spark's merges through
+the metastore. The catalog's process is killed, and of each 20 commits through the service one is made without its
+answer reaching the client. Each writer writes numbered rows, one for a commit. One whose commit failed looks whether
+its row is there, as the protocol asks for, and writes it again if it is not. A row that is there twice, or not at all,
+is a mistaken outcome. HOME is a state directory of its own. The command ends with 1 where a claim is broken.
 """
 
 from __future__ import annotations
@@ -28,10 +28,11 @@ import pyarrow as pa
 from pyiceberg.table import Table
 
 from benchmarks.service.reporting import progress, report_result
+from penstock.engine.engines.trino import installation as trino_installation
 from penstock.engine.installation import Installation
 from penstock.home import Home
 from tests.support.command import SMALL, Command
-from tests.support.iceberg_clients import catalog, duckdb_client, kill_catalog
+from tests.support.iceberg_clients import ask_trino, catalog, duckdb_client, kill_catalog, trino_client
 from tests.support.service_process import Served, serving
 
 ROWS = pa.schema([pa.field("writer", pa.string()), pa.field("number", pa.int64())])
@@ -175,6 +176,20 @@ def insert(served: Served, writer: Writer, end: float) -> None:
         writer.run(write, there, end)
 
 
+def insert_by_trino(served: Served, writer: Writer, end: float, here: Path) -> None:
+    here.mkdir(exist_ok=True)
+    with trino_client(served, here) as trino:
+
+        def write(number: int) -> None:
+            ask_trino(trino, "INSERT INTO race.counts VALUES ('trino', ?)", number)
+
+        def there(number: int) -> bool:
+            query = "SELECT 1 FROM race.counts WHERE writer = 'trino' AND number = ?"
+            return bool(ask_trino(trino, query, number))
+
+        writer.run(write, there, end)
+
+
 def _rows(table: Table, condition: str = "writer != ''") -> list[tuple[str, int]]:
     return [(row["writer"], row["number"]) for row in table.scan(condition).to_arrow().to_pylist()]
 
@@ -196,13 +211,14 @@ def kill(home: Home, every: float, over: threading.Event) -> int:
 
 
 def race(home: Home, minutes: float, kill_every: float, cut_every: int) -> int:
+    trino_installation.require_installed()
     installation = Installation(home)
     installation.lake_up()
     installation.catalog_up()
     over = threading.Event()
     appenders = [Writer("pyiceberg-1"), Writer("pyiceberg-2")]
-    duck, spark = Writer("duckdb"), Writer("spark")
-    writers = [*appenders, duck, spark]
+    duck, trino, spark = Writer("duckdb"), Writer("trino"), Writer("spark")
+    writers = [*appenders, duck, trino, spark]
     try:
         with serving(home) as served, ThreadPoolExecutor() as pool:
             client = catalog(served)
@@ -213,7 +229,11 @@ def race(home: Home, minutes: float, kill_every: float, cut_every: int) -> int:
             end = time.monotonic() + 60 * minutes
             killing = pool.submit(kill, home, kill_every, over)
             running = [pool.submit(append, cut, writer, end) for writer in appenders]
-            running += [pool.submit(insert, cut, duck, end), pool.submit(merge, home, spark, 60 * minutes)]
+            running += [
+                pool.submit(insert, cut, duck, end),
+                pool.submit(insert_by_trino, cut, trino, end, home.root / "trino"),
+                pool.submit(merge, home, spark, 60 * minutes),
+            ]
             while any(not one.done() for one in running):
                 progress(", ".join(f"{writer.name} {writer.written}" for writer in writers))
                 time.sleep(20)

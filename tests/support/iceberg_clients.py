@@ -101,12 +101,12 @@ def trino_client(served: Served, here: Path, token: str | None = None) -> Iterat
         yield connection
 
 
-def ask_trino(connection: dbapi.Connection, statement: str) -> list[list[Any]]:
+def ask_trino(connection: dbapi.Connection, statement: str, *values: Any) -> list[list[Any]]:
     """The rows of a statement's result. A server that has just started is asked until it knows its own catalog."""
     while True:
         try:
             with contextlib.closing(connection.cursor()) as cursor:
-                cursor.execute(statement)
+                cursor.execute(statement, values or None)
                 return list(cursor.fetchall())
         except TrinoQueryError as error:
             if error.error_name != "NO_NODES_AVAILABLE":
