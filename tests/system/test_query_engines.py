@@ -13,7 +13,7 @@ from penstock.engine.interactive.sessions import RESULTS
 from penstock.home import Home
 from penstock.lake.registry import EMBEDDED, Lakes
 from penstock.lake.s3 import S3ObjectStore
-from penstock.model import State
+from penstock.model import SAIL_INTERNAL, State
 from tests.support.command import Answers, Command, nothing_is_left
 
 MAKE = """
@@ -143,6 +143,14 @@ def test_duckdb_refuses_what_only_spark_reads_and_writes_into_the_lake(
     assert len(found[1]["rows"]) == 4
     assert "engines.lines cannot be read by DuckDB\nWhy: its format is csv" in error
     assert "Fix: use --engine spark" in error
+
+
+@pytest.mark.usefixtures("spark_answers")
+def test_a_plain_question_goes_to_sail_where_no_engine_is_named(penstock: Command, engine: Engine) -> None:
+    found, error = ask(penstock, "auto", "SELECT id, count(*) AS n FROM engines.hive GROUP BY id")
+    assert [result["rows"] for result in found] == [[[1, 1]]]
+    assert error.startswith("Sail, since it only reads ")
+    assert engine.get("last").spec.application == SAIL_INTERNAL
 
 
 @pytest.mark.usefixtures("spark_answers")

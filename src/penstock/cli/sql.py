@@ -7,20 +7,24 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import IO, Annotated, NoReturn, Optional
+from typing import IO, TYPE_CHECKING, Annotated, NoReturn, Optional
 
 import typer
 
 from penstock.cli import foreground, options
 from penstock.cli.foreground import Output, display
 from penstock.cli.output import FORMATS, Result, write
-from penstock.cli.target import Target, target
+from penstock.cli.target import Target, catalog_tables, target
+from penstock.engine.engines.choice import AUTO, Choice, Tables, choose
 from penstock.engine.engines.contract import QueryEngine
 from penstock.engine.engines.registry import SPARK, engine_named
 from penstock.engine.interactive import sessions
 from penstock.engine.interactive.sessions import limit_of
-from penstock.errors import InvalidInput, NotFound, PenstockError
-from penstock.model import Application, ApplicationSpec, ClusterSize
+from penstock.errors import InvalidInput, MissingRequirement, NotFound, PenstockError
+from penstock.model import Application, ApplicationSpec, ClusterSize, State
+
+if TYPE_CHECKING:
+    from penstock.catalog.tables import Table
 
 
 @dataclass(frozen=True)
@@ -106,7 +110,9 @@ def sql(
     *,
     output_format: Annotated[str, typer.Option("--format", help="table, csv or json.")] = "table",
     limit: Annotated[int, typer.Option(help="Maximum number of rows per result.", min=1)] = 1000,
-    engine: Annotated[str, typer.Option(help="spark; or duckdb, sail or trino: one program that reads.")] = "spark",
+    engine: Annotated[
+        str, typer.Option(help="spark; duckdb, sail or trino: one program that reads; or auto.")
+    ] = "spark",
     sized: options.Sized,
     conf: Annotated[Optional[list[str]], typer.Option(metavar="KEY=VALUE", help="Spark setting; repeatable.")] = None,  # noqa: UP045
     lake: options.Lake = None,
@@ -118,15 +124,57 @@ def sql(
     With --engine sail (in Spark's SQL), duckdb or trino (in their own) they run in one program with --driver-cores and
     --driver-memory: DuckDB or Sail answers a question about some gigabytes in a second or two. All read the catalog's
     Parquet and Iceberg tables, and refuse what they would read otherwise than Spark. Sail cuts decimal quotients, and
-    Spark rounds. penstock engines list says which are installed.
+    Spark rounds. penstock engines list says which are installed. With --engine auto Sail answers what it is known to
+    answer as Spark does and can hold in memory, and Spark all else; standard error says which and why.
     """
     if output_format not in FORMATS:
         raise InvalidInput(f"There is no format “{output_format}”", fix=f"--format {' or '.join(FORMATS)}")
-    given, chosen = _statements(text, file), engine_named(engine)
-    at = target()
-    size = sized(chosen.usual_size(at.usual_size()))
-    spec = application(at, lake, size, limit=limit, settings=options.pairs(conf, "--conf"), engine=chosen)
-    _run(at, spec, given, output_format=output_format)
+    given, at = _statements(text, file), target()
+
+    def spec(chosen: QueryEngine) -> ApplicationSpec:
+        size = sized(chosen.usual_size(at.usual_size()))
+        return application(at, lake, size, limit=limit, settings=options.pairs(conf, "--conf"), engine=chosen)
+
+    if engine != AUTO:
+        _run(at, spec(engine_named(engine)), given, output_format=output_format)
+    quick = spec(engine_named("sail"))
+    choice = _choice(at, quick, given)
+    typer.echo(f"{engine_named(choice.engine).title}, since {choice.why}", err=True)
+    ran = _tried(at, quick, given) if choice.engine != SPARK.name else None
+    if ran is None:
+        _run(at, spec(SPARK), given, output_format=output_format)
+    _show(ran, quick, output_format=output_format)
+
+
+def _choice(at: Target, spec: ApplicationSpec, text: str) -> Choice:
+    """Choose Sail, as which the application would run, or Spark."""
+    if spec.settings or spec.size.executors:
+        return Choice(SPARK.name, "settings and executors are Spark's")
+    found = {table.full_name: table for table in catalog_tables(None)}
+    names: dict[str, set[str]] = {}
+    for table in found.values():
+        names.setdefault(table.database.lower(), set()).add(table.name.lower())
+    lake = at.lake(spec.lake)
+
+    def size(table: Table) -> int | None:
+        return at.bytes_below(lake, table.location) if table.size_bytes is None else table.size_bytes
+
+    known = Tables(names, lambda name: found[name], size)
+    return choose(text, known, most_bytes=spec.size.driver.memory_bytes // 2)
+
+
+def _tried(at: Target, spec: ApplicationSpec, text: str) -> SqlResult | None:
+    """The results of an engine that only reads; None, with the reason on standard error, where it had not all."""
+    try:
+        ran = run(at, spec, text, errors=None)
+    except (InvalidInput, MissingRequirement) as refusal:
+        problem = refusal.problem
+    else:
+        if ran.application.state is not State.FAILED:
+            return ran
+        problem = ran.error or f"{ran.application.id} failed"
+    typer.echo(f"Spark instead: {problem.splitlines()[0]}", err=True)
+    return None
 
 
 def run_again(engine: Target, before: Application, *, output_format: str) -> NoReturn:
@@ -135,7 +183,10 @@ def run_again(engine: Target, before: Application, *, output_format: str) -> NoR
 
 
 def _run(engine: Target, spec: ApplicationSpec, text: str, *, output_format: str) -> NoReturn:
-    ran = run(engine, spec, text, errors=sys.stderr.buffer)
+    _show(run(engine, spec, text, errors=sys.stderr.buffer), spec, output_format=output_format)
+
+
+def _show(ran: SqlResult, spec: ApplicationSpec, *, output_format: str) -> NoReturn:
     write(ran.results, output_format, sys.stdout, limit=limit_of(spec))
     ended = ran.application
     # The error of a failed statement explains more than the driver's exit code.

@@ -14,14 +14,11 @@ from typer.core import TyperGroup
 
 from penstock import units
 from penstock.cli import index, options, sql
-from penstock.cli.options import server
 from penstock.cli.output import Result, count, counted, plain_console, size
-from penstock.cli.target import target
+from penstock.cli.target import catalog_table, catalog_tables, target
 from penstock.errors import InvalidInput
-from penstock.home import Home
 
 if TYPE_CHECKING:
-    from penstock.catalog.metastore import Metastore
     from penstock.catalog.tables import Table
 
 
@@ -146,7 +143,7 @@ def convert(
     """
     if in_place and into:
         raise InvalidInput("--in-place and --into exclude each other", fix="omit one of them")
-    found = _table(table)
+    found = catalog_table(table)
     again = "correct the cause above and run it again; the table is what it was"
     if in_place:
         name, statement = found.full_name, conversion(found, None)
@@ -156,7 +153,7 @@ def convert(
     else:
         beside = replace(found, name=f"{found.name}_{to.value}")
         name, statement = beside.full_name, conversion(found, _in_sql(beside))
-    if not in_place and any(other.full_name == name for other in _tables(None)):
+    if not in_place and any(other.full_name == name for other in catalog_tables(None)):
         raise InvalidInput(f"{name} exists", fix="choose another name: --into DB.TABLE; or drop that table")
     engine = target()
     spec = sql.application(engine, lake, sized(engine.usual_size()), name=f"convert {found.full_name}")
@@ -241,7 +238,7 @@ def maintain(
     branches stay. Orphans, left by writers that were killed, are deleted when they are three days old.
     """
     kept = timedelta(seconds=units.require_seconds(keep, "--keep"))
-    found = _table(table)
+    found = catalog_table(table)
     if found.format != "iceberg":
         raise InvalidInput(
             f"{found.full_name} is not an Iceberg table",
@@ -249,7 +246,9 @@ def maintain(
             fix="penstock tables rewrite changes the layout of a Parquet table; penstock tables shows the formats",
         )
     if mixed := [
-        other.full_name for other in _tables(None) if other.full_name != found.full_name and _overlap(other, found)
+        other.full_name
+        for other in catalog_tables(None)
+        if other.full_name != found.full_name and _overlap(other, found)
     ]:
         raise InvalidInput(
             f"The files of {found.full_name} cannot be distinguished from those of {units.some(mixed)}",
@@ -356,7 +355,7 @@ def list_tables(
     as_json: JsonOption = False,
 ) -> None:
     """List tables and views. The word `list` is optional: penstock tables 'store_*'."""
-    found = _tables(pattern)
+    found = catalog_tables(pattern)
     if as_json:
         typer.echo(json.dumps([table.to_json() for table in found], indent=2))
     elif found:
@@ -371,37 +370,11 @@ def show(
     as_json: JsonOption = False,
 ) -> None:
     """Show a table's location, columns and optimizer statistics."""
-    table = _table(name)
+    table = catalog_table(name)
     if as_json:
         typer.echo(json.dumps(table.to_json(), indent=2))
     else:
         _print_table(table)
-
-
-def _tables(pattern: str | None) -> list[Table]:
-    if url := server():
-        from penstock.catalog.tables import Table
-        from penstock.client.client import Client
-
-        params = {} if pattern is None else {"pattern": pattern}
-        return [Table.from_json(item) for item in Client(url).get("/v1/tables", **params)["items"]]
-    return _metastore().tables(pattern)
-
-
-def _table(name: str) -> Table:
-    if url := server():
-        from penstock.catalog.tables import Table
-        from penstock.client.client import Client
-
-        return Table.from_json(Client(url).get(f"/v1/tables/{name}"))
-    return _metastore().table(name)
-
-
-def _metastore() -> Metastore:
-    from penstock.catalog.database import Database
-    from penstock.catalog.metastore import Metastore
-
-    return Metastore(Database(Home.default()))
 
 
 def _print_list(found: list[Table]) -> None:

@@ -13,6 +13,8 @@ from penstock.lake.model import Lake
 from penstock.model import Application, ApplicationSpec, ClusterSize, Reason, State
 
 if TYPE_CHECKING:
+    from penstock.catalog.metastore import Metastore
+    from penstock.catalog.tables import Table
     from penstock.engine.supervisor import OnChange
 
 
@@ -80,6 +82,8 @@ class Target(Protocol):
 
     def exchange(self, lake: Lake) -> Exchange: ...
 
+    def bytes_below(self, lake: Lake, address: str) -> int | None: ...
+
 
 def target() -> Target:
     if url := server():
@@ -88,3 +92,31 @@ def target() -> Target:
         return RemoteEngine(url)
 
     return Engine(Home.default())
+
+
+def catalog_tables(pattern: str | None) -> list[Table]:
+    """The tables whose name, or full name, matches a shell pattern; None for all."""
+    if url := server():
+        from penstock.catalog.tables import Table
+        from penstock.client.client import Client
+
+        params = {} if pattern is None else {"pattern": pattern}
+        return [Table.from_json(item) for item in Client(url).get("/v1/tables", **params)["items"]]
+    return _metastore().tables(pattern)
+
+
+def catalog_table(name: str) -> Table:
+    """Raises `NotFound`."""
+    if url := server():
+        from penstock.catalog.tables import Table
+        from penstock.client.client import Client
+
+        return Table.from_json(Client(url).get(f"/v1/tables/{name}"))
+    return _metastore().table(name)
+
+
+def _metastore() -> Metastore:
+    from penstock.catalog.database import Database
+    from penstock.catalog.metastore import Metastore
+
+    return Metastore(Database(Home.default()))

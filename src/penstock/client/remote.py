@@ -71,6 +71,10 @@ class RemoteEngine:
     def stop(self, application_id: str) -> Application:
         return self._client.wait(self._client.stop(application_id).id)
 
+    def bytes_below(self, lake: Lake, address: str) -> int | None:  # noqa: ARG002 - the engine's signature
+        """None: the service lists no objects."""
+        return None
+
     def lake(self, name: str | None = None) -> Lake:
         for item in self._client.get("/v1/lakes")["items"]:
             if item["name"] == name or (name is None and item["default"]):

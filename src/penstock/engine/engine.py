@@ -41,7 +41,7 @@ from penstock.engine.repository.retention import Pruner
 from penstock.engine.submission import Submission
 from penstock.engine.supervisor import OnChange, Supervisor, is_released
 from penstock.engine.uploads import UploadCopies
-from penstock.errors import InternalError, PenstockError, StateError
+from penstock.errors import InternalError, InvalidInput, PenstockError, StateError
 from penstock.home import Home
 from penstock.lake.model import Credentials, Lake, ObjectStore, attempt_prefix
 from penstock.lake.registry import Lakes
@@ -149,6 +149,14 @@ class Engine:
     def lake(self, name: str | None = None) -> Lake:
         """The named or default lake; the embedded one is started if needed."""
         return lake_of(self.home, name)
+
+    def bytes_below(self, lake: Lake, address: str) -> int | None:
+        """The size of all objects below an address; None where it is not in the lake."""
+        try:
+            prefix = lake.key(address).rstrip("/") + "/"
+        except InvalidInput:
+            return None
+        return sum(found.size for found in self.store(lake.name).list(prefix))
 
     def store(self, lake: str | None) -> ObjectStore:
         """A client of the named or default lake's bucket."""

@@ -136,8 +136,10 @@ def maintained(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
     monkeypatch.setattr(sql, "answers", answers)
     monkeypatch.setattr(tables, "target", some_target)
-    monkeypatch.setattr(tables, "_table", lambda name: replace(ORDERS, format=name.partition(".")[0]))
-    monkeypatch.setattr(tables, "_tables", lambda _: [VIEW, ORDERS, replace(ORDERS, name="o", location="s3a://lake/o")])
+    monkeypatch.setattr(tables, "catalog_table", lambda name: replace(ORDERS, format=name.partition(".")[0]))
+    monkeypatch.setattr(
+        tables, "catalog_tables", lambda _: [VIEW, ORDERS, replace(ORDERS, name="o", location="s3a://lake/o")]
+    )
     return texts
 
 
@@ -190,7 +192,7 @@ def test_a_table_among_anothers_files_is_not_maintained(
     maintained: list[str], monkeypatch: pytest.MonkeyPatch, location: str
 ) -> None:
     other = replace(ORDERS, name="other", location=location)
-    monkeypatch.setattr(tables, "_tables", lambda _: [ORDERS, other])
+    monkeypatch.setattr(tables, "catalog_tables", lambda _: [ORDERS, other])
     with pytest.raises(InvalidInput, match=r"cannot be distinguished from those of db\.other"):
         penstock(tables.app, "maintain", "iceberg.orders")
     assert maintained == []
@@ -210,8 +212,8 @@ def converted(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
     monkeypatch.setattr(sql, "answers", answers)
     monkeypatch.setattr(tables, "target", some_target)
-    monkeypatch.setattr(tables, "_table", lambda _: SALES)
-    monkeypatch.setattr(tables, "_tables", lambda _: [SALES, ORDERS])
+    monkeypatch.setattr(tables, "catalog_table", lambda _: SALES)
+    monkeypatch.setattr(tables, "catalog_tables", lambda _: [SALES, ORDERS])
     return texts
 
 
@@ -224,7 +226,7 @@ def test_a_converted_table_lies_beside_the_first_unless_told_otherwise(converted
 
 
 def test_an_external_table_is_converted_in_place(converted: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tables, "_table", lambda _: replace(SALES, name="sales", kind="external"))
+    monkeypatch.setattr(tables, "catalog_table", lambda _: replace(SALES, name="sales", kind="external"))
     shown = json.loads(penstock(tables.app, "convert", "db.sales", "--in-place", "--json"))
     assert shown == {"table": "db.sales", "into": "db.sales", "files": 3}
     assert converted == ["CALL system.migrate(table => '`db`.`sales`', drop_backup => true)"]
@@ -245,7 +247,7 @@ def test_an_external_table_is_converted_in_place(converted: list[str], monkeypat
 def test_what_iceberg_cannot_take_or_would_move_or_replace_is_not_converted(
     converted: list[str], monkeypatch: pytest.MonkeyPatch, found: Table, arguments: list[str], problem: str
 ) -> None:
-    monkeypatch.setattr(tables, "_table", lambda _: found)
+    monkeypatch.setattr(tables, "catalog_table", lambda _: found)
     with pytest.raises(InvalidInput, match=problem):
         penstock(tables.app, "convert", found.full_name, *arguments)
     assert converted == []

@@ -93,3 +93,11 @@ def writes(statement: str) -> bool:
         {"blank": " ", "comment": " ", "quoted": _QUOTED}.get(one.kind, one.text) for one in _tokens(statement)
     )
     return _READING.match(code) is None or _WRITING.search(code) is not None
+
+
+def code_of(statement: str) -> str:
+    """The statement without comments and without the content of texts in single quotes."""
+    return "".join(
+        "''" if one.text.startswith("'") else {"blank": " ", "comment": " "}.get(one.kind, one.text)
+        for one in _tokens(statement)
+    )
