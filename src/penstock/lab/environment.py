@@ -21,6 +21,7 @@ from penstock import units
 from penstock.catalog.database import Database
 from penstock.catalog.metastore import Metastore
 from penstock.engine.engine import Engine
+from penstock.engine.engines.trino import installation
 from penstock.engine.supervisor import OnChange
 from penstock.errors import ClusterError, InvalidInput, NotFound
 from penstock.home import Home
@@ -186,6 +187,8 @@ def versions() -> dict[str, str]:
         # The image lacks the embedded store.
         with contextlib.suppress(metadata.PackageNotFoundError):
             found[name] = metadata.version(package)
+    if installation.is_installed():
+        found["trino"] = installation.VERSION
     return found
 
 

@@ -26,7 +26,7 @@ from penstock.catalog.tables import Partition, Table
 from penstock.engine.engines.access import Catalog, LakeAccess
 from penstock.engine.engines.iceberg import tables as descriptions
 from penstock.engine.engines.iceberg.tables import ParquetFile, Reader
-from penstock.engine.engines.table_files import Listing, data_files
+from penstock.engine.engines.table_files import Listing, data_files, refusal
 from penstock.errors import LakeError, NotFound, PenstockError
 from penstock.lake.model import ObjectInfo
 
@@ -108,7 +108,13 @@ class Tables:
         if table.format == "iceberg":
             location = self._metastore.metadata_location(table)
             self._lake.require_here(table, location, reader=self.reader.title)
-            return _answer(location, json.loads(self._lake.read_text(location)))
+            metadata = json.loads(self._lake.read_text(location))
+            if (version := metadata["format-version"]) > self.reader.newest:
+                why = (
+                    f"it has version {version} of Iceberg's format, and {self.reader.title} reads {self.reader.newest}"
+                )
+                raise refusal(table, self.reader.title, why)
+            return _answer(location, metadata)
         root = table.location.rstrip("/") + "/"
         self._lake.require_here(table, root, reader=self.reader.title)
         partitions = self._metastore.partitions(table) if table.partitions is not None else []

@@ -100,10 +100,13 @@ _SNAPSHOT = 1
 
 @dataclass(frozen=True)
 class Reader:
-    """An engine that reads descriptions, by its title, and the addresses of the files that it finds: None for all."""
+    """An engine that reads Iceberg tables, by its title."""
 
     title: str
+    newest: int
+    """The newest version of Iceberg's format of which it reads every table."""
     addresses: re.Pattern[str] | None = None
+    """The addresses of the files that it finds; None for all."""
 
 
 @dataclass(frozen=True)

@@ -31,7 +31,7 @@ from penstock.engine.engines.statement_driver import Given, in_turn, local_zone,
 from penstock.errors import InvalidInput, PenstockError
 from penstock.model import ProcessSize
 
-SAIL = Reader("Sail", re.compile(r"\w+://[\w.=/-]*", re.ASCII))
+SAIL = Reader("Sail", 3, re.compile(r"\w+://[\w.=/-]*", re.ASCII))
 """Sail encodes other addresses a second time when it reads a file's footer."""
 CATALOG = "spark_catalog"
 _SHARE_OF_MEMORY = 0.8

@@ -27,7 +27,8 @@ from penstock.engine.engines.trino.server import CATALOG, USER, Server, catalog_
 from penstock.engine.engines.trino.statements import arrow_type, reads, split, value
 from penstock.errors import ClusterError, InvalidInput, PenstockError
 
-TRINO = Reader("Trino")
+TRINO = Reader("Trino", 2)
+"""It does not know the deletion vectors of version 3."""
 _ROWS_AT_ONCE = 2048
 _NODE_SECONDS = 30.0
 _LOOK_SECONDS = 0.1

@@ -21,7 +21,7 @@ from penstock.catalog.tables import Column, Table
 from penstock.engine.engines.iceberg.tables import ParquetFile, Reader, check_readable, describe
 from penstock.errors import InvalidInput
 
-READER = Reader("Sail", re.compile(r"\w+://[\w.=/-]*", re.ASCII))
+READER = Reader("Sail", 3, re.compile(r"\w+://[\w.=/-]*", re.ASCII))
 NOON = datetime(2026, 7, 1, 12, tzinfo=timezone.utc)
 
 
@@ -161,7 +161,7 @@ def test_files_that_a_reader_would_take_for_others_are_refused(
     with pytest.raises(InvalidInput, match="cannot be read by Sail"):
         describe(table, [file], "s3a://lake/d", READER)
     if list(columns) == ["id"]:
-        assert describe(table, [file], "s3a://lake/d", Reader("Other")).files
+        assert describe(table, [file], "s3a://lake/d", Reader("Other", 2)).files
 
 
 @pytest.mark.parametrize(
