@@ -19,6 +19,7 @@ from penstock.cli import options
 from penstock.cli.options import server
 from penstock.cli.output import moment, size
 from penstock.engine.engine import Engine
+from penstock.engine.engines.registry import SPARK, require_choice
 from penstock.engine.policy.scheduling import Instance, Quota
 from penstock.engine.repository.applications import now
 from penstock.engine.repository.retention import Retention
@@ -252,11 +253,12 @@ def listing(as_json: options.Json = False) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    table = Table("name", "weight", "running", "waiting", "cores", "memory", box=None, header_style="bold")
+    table = Table("name", "weight", "running", "waiting", "cores", "memory", "engine", box=None, header_style="bold")
     for one in found:
         quota, used = one["quota"], one["used"]
         cells = [format_amount(used[part], quota[part]) for part in ("running", "waiting", "cores")]
-        table.add_row(one["name"], f"{one['weight']:g}", *cells, _of_bytes(used["memory_bytes"], quota["memory_bytes"]))
+        cells.append(_of_bytes(used["memory_bytes"], quota["memory_bytes"]))
+        table.add_row(one["name"], f"{one['weight']:g}", *cells, one["engine"] or SPARK.name)
     Console().print(table)
 
 
@@ -279,6 +281,10 @@ def put(
         Bound,
         typer.Option(help="Limit of waiting applications, beyond which submissions are refused; “none” removes it."),
     ] = None,
+    engine: Annotated[
+        Optional[str],  # noqa: UP045
+        typer.Option(help="Engine of penstock sql without --engine, or auto.", show_default="spark"),
+    ] = None,
 ) -> None:
     """Create or change an instance. Options that are not given keep their values; running applications continue."""
     named: dict[str, int | None] = {}
@@ -288,21 +294,24 @@ def put(
     if memory is not None:
         named["memory_bytes"] = None if memory == NO_BOUND else options.memory(memory, "--memory")
 
+    chosen = None if engine is None else require_choice(engine)
+
     def changed(found: Instance) -> Instance:
-        return replace(found, weight=found.weight if weight is None else weight, quota=replace(found.quota, **named))
+        kept = replace(found, weight=found.weight if weight is None else weight, quota=replace(found.quota, **named))
+        return kept if chosen is None else kept.with_engine(chosen)
 
     if server():
         found = next((one for one in _remote_instances() if one["name"] == name), None)
         before = Instance(name, found["weight"], Quota(**found["quota"])) if found else Instance(name)
         kept = changed(before)
-        body = {"weight": kept.weight, "quota": asdict(kept.quota)}
+        body = {"weight": kept.weight, "quota": asdict(kept.quota), **({} if chosen is None else {"engine": chosen})}
         _call("PUT", f"/v1/instances/{quote(name, safe='')}", body)
     else:
-        engine = _engine()
+        queues = _engine().queues
         try:
-            kept = engine.queues.change(name, changed)
+            kept = queues.change(name, changed)
         except NotFound:
-            kept = engine.queues.put(changed(Instance(name)))
+            kept = queues.put(changed(Instance(name)))
     typer.echo(f"{name} has weight {kept.weight:g}, {_bounds(kept.quota)}")
 
 
@@ -370,7 +379,10 @@ def _bounds(quota: Quota) -> str:
 
 def _local_instances() -> list[dict[str, Any]]:
     engine = _engine()
-    return [{**one.to_json(), "used": engine.queues.usage_of(one.name).to_json()} for one in engine.queues.instances()]
+    return [
+        {**one.to_json(), "engine": one.engine, "used": engine.queues.usage_of(one.name).to_json()}
+        for one in engine.queues.instances()
+    ]
 
 
 def _remote_instances() -> list[dict[str, Any]]:

@@ -21,7 +21,7 @@ from penstock.engine.engines.registry import SPARK, engine_named
 from penstock.engine.interactive import sessions
 from penstock.engine.interactive.sessions import limit_of
 from penstock.errors import InvalidInput, MissingRequirement, NotFound, PenstockError
-from penstock.model import Application, ApplicationSpec, ClusterSize, State
+from penstock.model import DEFAULT_INSTANCE, Application, ApplicationSpec, ClusterSize, State
 
 if TYPE_CHECKING:
     from penstock.catalog.tables import Table
@@ -48,10 +48,12 @@ def application(
     limit: int = 100_000,
     settings: Mapping[str, str] | None = None,
     engine: QueryEngine = SPARK,
+    instance: str = DEFAULT_INSTANCE,
 ) -> ApplicationSpec:
     """The specification of an SQL application; `limit` is the maximum number of rows per result."""
     found = target.lake(lake).name
-    return sessions.application(engine, name=name, lake=found, size=size, limit=limit, settings=settings)
+    spec = sessions.application(engine, name=name, lake=found, size=size, limit=limit, settings=settings)
+    return replace(spec, instance=instance)
 
 
 def stored_statements(target: Target, application: Application) -> str:
@@ -111,8 +113,15 @@ def sql(
     output_format: Annotated[str, typer.Option("--format", help="table, csv or json.")] = "table",
     limit: Annotated[int, typer.Option(help="Maximum number of rows per result.", min=1)] = 1000,
     engine: Annotated[
-        str, typer.Option(help="spark; duckdb, sail or trino: one program that reads; or auto.")
-    ] = "spark",
+        Optional[str],  # noqa: UP045
+        typer.Option(
+            help="spark; duckdb, sail or trino: one program that reads; or auto.", show_default="the instance's, spark"
+        ),
+    ] = None,
+    instance: Annotated[
+        Optional[str],  # noqa: UP045
+        typer.Option(help="Instance (queue) to submit to.", show_default="the token's only one, or default"),
+    ] = None,
     sized: options.Sized,
     conf: Annotated[Optional[list[str]], typer.Option(metavar="KEY=VALUE", help="Spark setting; repeatable.")] = None,  # noqa: UP045
     lake: options.Lake = None,
@@ -130,13 +139,15 @@ def sql(
     if output_format not in FORMATS:
         raise InvalidInput(f"There is no format “{output_format}”", fix=f"--format {' or '.join(FORMATS)}")
     given, at = _statements(text, file), target()
+    queue = at.instance(instance)
+    wanted = engine or queue.engine or SPARK.name
 
     def spec(chosen: QueryEngine) -> ApplicationSpec:
-        size = sized(chosen.usual_size(at.usual_size()))
-        return application(at, lake, size, limit=limit, settings=options.pairs(conf, "--conf"), engine=chosen)
+        size, settings = sized(chosen.usual_size(at.usual_size())), options.pairs(conf, "--conf")
+        return application(at, lake, size, limit=limit, settings=settings, engine=chosen, instance=queue.name)
 
-    if engine != AUTO:
-        _run(at, spec(engine_named(engine)), given, output_format=output_format)
+    if wanted != AUTO:
+        _run(at, spec(engine_named(wanted)), given, output_format=output_format)
     quick = spec(engine_named("sail"))
     choice = _choice(at, quick, given)
     typer.echo(f"{engine_named(choice.engine).title}, since {choice.why}", err=True)

@@ -15,6 +15,7 @@ from penstock.model import Application, ApplicationSpec, ClusterSize, Reason, St
 if TYPE_CHECKING:
     from penstock.catalog.metastore import Metastore
     from penstock.catalog.tables import Table
+    from penstock.engine.policy.scheduling import Instance
     from penstock.engine.supervisor import OnChange
 
 
@@ -81,6 +82,8 @@ class Target(Protocol):
     def lake(self, name: str | None = None) -> Lake: ...
 
     def exchange(self, lake: Lake) -> Exchange: ...
+
+    def instance(self, name: str | None) -> Instance: ...
 
     def bytes_below(self, lake: Lake, address: str) -> int | None: ...
 

@@ -15,9 +15,10 @@ from penstock.client.client import Client
 from penstock.clusters.backend import Observation, Phase
 from penstock.engine import submission
 from penstock.engine.interactive.sessions import Exchange, Session, SessionClient, SessionRequest
+from penstock.engine.policy.scheduling import Instance
 from penstock.errors import NotFound
 from penstock.lake.model import Lake
-from penstock.model import Application, ApplicationSpec, ClusterSize, Reason, State
+from penstock.model import DEFAULT_INSTANCE, Application, ApplicationSpec, ClusterSize, Reason, State
 
 if TYPE_CHECKING:
     from penstock.engine.engine import OnWarning
@@ -70,6 +71,19 @@ class RemoteEngine:
 
     def stop(self, application_id: str) -> Application:
         return self._client.wait(self._client.stop(application_id).id)
+
+    def instance(self, name: str | None) -> Instance:
+        """The instance of that name, else the token's only one, else the default one. Raises `NotFound`."""
+        found = {one["name"]: one for one in self._client.get("/v1/instances")["items"]}
+        chosen = name or (next(iter(found)) if len(found) == 1 else DEFAULT_INSTANCE)
+        if chosen not in found:
+            raise NotFound(
+                f"Your token has no instance “{chosen}”",
+                why=f"it is for {', '.join(found)}" if found else "it is for none",
+                fix="--instance NAME",
+            )
+        instance = Instance(chosen)
+        return instance.with_engine(found[chosen]["engine"]) if found[chosen]["engine"] else instance
 
     def bytes_below(self, lake: Lake, address: str) -> int | None:  # noqa: ARG002 - the engine's signature
         """None: the service lists no objects."""

@@ -23,7 +23,7 @@ from penstock.engine.interactive import sessions
 from penstock.engine.interactive.sessions import LocalExchange, Sessions
 from penstock.engine.policy import admission, lifecycle
 from penstock.engine.policy.lifecycle import will_retry
-from penstock.engine.policy.scheduling import QueuePosition
+from penstock.engine.policy.scheduling import Instance, QueuePosition
 from penstock.engine.preparation import (
     GiveUp,
     Preparation,
@@ -45,7 +45,16 @@ from penstock.errors import InternalError, InvalidInput, PenstockError, StateErr
 from penstock.home import Home
 from penstock.lake.model import Credentials, Lake, ObjectStore, attempt_prefix
 from penstock.lake.registry import Lakes
-from penstock.model import CORES_PER_CORE, Application, ApplicationSpec, ClusterSize, Reason, State, new_id
+from penstock.model import (
+    CORES_PER_CORE,
+    DEFAULT_INSTANCE,
+    Application,
+    ApplicationSpec,
+    ClusterSize,
+    Reason,
+    State,
+    new_id,
+)
 from penstock.prices import Pricing
 
 OnWarning = Callable[[str], None]
@@ -149,6 +158,10 @@ class Engine:
     def lake(self, name: str | None = None) -> Lake:
         """The named or default lake; the embedded one is started if needed."""
         return lake_of(self.home, name)
+
+    def instance(self, name: str | None) -> Instance:
+        """The instance of that name, or the default one. Raises `NotFound`."""
+        return self.queues.instance(name or DEFAULT_INSTANCE)
 
     def bytes_below(self, lake: Lake, address: str) -> int | None:
         """The size of all objects below an address; None where it is not in the lake."""

@@ -158,6 +158,9 @@ class QuotaBody(_Body):
 class InstanceBody(_Body):
     weight: float = Field(default=1.0, gt=0, le=1000, description="Its share relative to the others' under contention.")
     quota: QuotaBody = QuotaBody()
+    engine: Name | None = Field(
+        default=None, description="The engine of SQL statements that name none, or `auto`. Left out, it stays."
+    )
 
 
 class SessionBody(_Body):

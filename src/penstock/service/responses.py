@@ -188,6 +188,7 @@ class Instance(_Response):
     name: str
     weight: float
     quota: Quota
+    engine: str | None = Field(description="The engine of SQL statements that name none; null for Spark.")
     used: Use
 
 
@@ -499,7 +500,11 @@ def session(context: Context, found: sessions.Session) -> Session:
 
 def instance(found: scheduling.Instance, use: scheduling.InstanceUsage) -> Instance:
     return Instance(
-        name=found.name, weight=found.weight, quota=Quota.model_validate(found.quota), used=Use.model_validate(use)
+        name=found.name,
+        weight=found.weight,
+        quota=Quota.model_validate(found.quota),
+        engine=found.engine,
+        used=Use.model_validate(use),
     )
 
 

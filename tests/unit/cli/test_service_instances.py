@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -40,7 +41,8 @@ class Here:
         name = path.rpartition("/")[2]
         assert body is not None
         attributes = self.known[name].attributes if name in self.known else {}
-        return self.put(Instance(name, body["weight"], Quota(**body["quota"]), attributes)).to_json()
+        found = self.put(Instance(name, body["weight"], Quota(**body["quota"]), attributes))
+        return self.put(found.with_engine(body["engine"]) if "engine" in body else found).to_json()
 
 
 @pytest.fixture(params=["here", "through a service"])
@@ -83,3 +85,16 @@ def test_what_is_no_number_is_refused_and_changes_nothing(engine: Here) -> None:
         with pytest.raises(InvalidInput):
             run("team-a", f"--running={bound}")
     assert engine.known["team-a"] == BEFORE
+
+
+def test_the_engine_of_statements_stays_with_the_instance_until_another_is_named(engine: Here) -> None:
+    assert engine.known["team-a"].engine is None
+    run("team-a", "--engine", "sail")
+    run("team-a", "--weight", "3")
+    assert engine.known["team-a"] == replace(BEFORE, weight=3.0).with_engine("sail")
+    assert engine.known["team-a"].attributes["kept"] == 1
+    run("team-b", "--engine", "auto")
+    assert engine.known["team-b"].engine == "auto"
+    with pytest.raises(InvalidInput, match="There is no engine “impala”"):
+        run("team-a", "--engine", "impala")
+    assert engine.known["team-a"].engine == "sail"

@@ -10,6 +10,7 @@ import pytest
 from penstock.catalog.tables import Column, Table
 from penstock.cli import foreground, main, sql
 from penstock.engine.engines.registry import engine_of
+from penstock.engine.policy.scheduling import Instance
 from penstock.errors import InvalidInput, MissingRequirement, PenstockError
 from penstock.model import ApplicationSpec, ClusterSize, ProcessSize, State
 
@@ -43,7 +44,10 @@ class Ran:
         self.engines: list[str] = []
         size = ClusterSize(ProcessSize(1, 1 << 30), ProcessSize(2, 4 << 30), 1)
         at = SimpleNamespace(
-            usual_size=lambda: size, lake=lambda _: SimpleNamespace(name="near"), bytes_below=lambda *_: 1 << 20
+            usual_size=lambda: size,
+            lake=lambda _: SimpleNamespace(name="near"),
+            bytes_below=lambda *_: 1 << 20,
+            instance=lambda name: Instance(name or "default").with_engine("auto"),
         )
         monkeypatch.setattr(sql, "target", lambda: at)
         columns = (Column("id", "bigint"),)
@@ -52,6 +56,7 @@ class Ran:
         monkeypatch.setattr(sql, "run", self.run)
 
     def run(self, _at: object, spec: ApplicationSpec, _text: str, **_: object) -> sql.SqlResult:
+        self.instance = spec.instance
         self.engines.append(engine_of(spec.application).name)
         if self.engines[-1] == "spark":
             return self.result(State.FINISHED, {"rows": [[2]]})
@@ -66,9 +71,9 @@ class Ran:
         return sql.SqlResult(ended, [{"statement": "SELECT 1", **times, **end}])  # type: ignore[arg-type]
 
 
-def asked(capsys: pytest.CaptureFixture[str], statement: str) -> tuple[str, str, int]:
+def asked(capsys: pytest.CaptureFixture[str], statement: str, *options: str) -> tuple[str, str, int]:
     with pytest.raises(SystemExit) as ended:
-        main.main(["sql", "--engine", "auto", "--format", "csv", statement])
+        main.main(["sql", *(options or ("--engine", "auto")), "--format", "csv", statement])
     shown = capsys.readouterr()
     return shown.out, shown.err, int(ended.value.code or 0)
 
@@ -101,6 +106,16 @@ def test_where_sail_does_not_answer_spark_does(
     out, err, code = asked(capsys, "SELECT count(*) FROM sales.orders")
     assert (ran.engines, out.split(), code) == (["sail", "spark"], ["n", "2"], 0)
     assert "Spark instead: " in err
+
+
+def test_without_an_engine_statements_are_those_of_their_instance_s(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ran = Ran(monkeypatch, State.FINISHED)
+    asked(capsys, "SELECT 1", "--instance", "team-a")
+    assert (ran.engines, ran.instance) == (["sail"], "team-a")
+    asked(capsys, "SELECT 1", "--engine", "spark")
+    assert (ran.engines, ran.instance) == (["sail", "spark"], "default")
 
 
 def test_a_run_that_its_user_stopped_is_not_run_again_by_spark(

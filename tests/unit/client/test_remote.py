@@ -8,10 +8,11 @@ from dataclasses import replace
 import pytest
 
 from penstock.cli.sessions import tunnel
-from penstock.client.remote import RemoteSessions
+from penstock.client.remote import RemoteEngine, RemoteSessions
 from penstock.engine.interactive.sessions import SessionProtocol, SessionRequest
+from penstock.engine.policy.scheduling import Instance
 from penstock.engine.tokens import Scope
-from penstock.errors import ClusterError, Forbidden, StateError
+from penstock.errors import ClusterError, Forbidden, NotFound, StateError
 from penstock.model import ClusterSize, ProcessSize, State
 from tests.unit.client.test_client import client_of
 from tests.unit.service.fakes import Stage
@@ -77,3 +78,15 @@ def test_another_machine_gets_the_ssh_command_of_a_tunnel() -> None:
         tunnel("sc://localhost:4711/;token=t", "https://spark.example:8998")
         == "ssh -L 4711:localhost:4711 spark.example"
     )
+
+
+def test_statements_go_to_the_instance_of_the_token_and_have_its_engine(stage: Stage) -> None:
+    stage.service.engine.queues.put(Instance("team-a"))
+    stage.service.engine.queues.change("team-a", lambda found: found.with_engine("sail"))
+    everywhere, ours = (RemoteEngine.__new__(RemoteEngine) for _ in range(2))
+    everywhere._client, ours._client = client_of(stage), client_of(stage, Scope.SUBMIT, "team-a")
+    assert everywhere.instance(None) == Instance("default")
+    assert everywhere.instance("team-a") == ours.instance(None) == Instance("team-a").with_engine("sail")
+    with pytest.raises(NotFound, match="no instance “team-b”") as refused:
+        ours.instance("team-b")
+    assert refused.value.why == "it is for team-a"

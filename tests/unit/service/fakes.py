@@ -45,11 +45,15 @@ class FakeQueues:
         return self._known[name]
 
     def put(self, instance: Instance) -> Instance:
-        self._known[instance.name] = scheduling.validate(instance)
-        return instance
+        before = self._known.get(instance.name, instance)
+        return self._set(replace(instance, attributes=before.attributes))
 
     def change(self, name: str, change: Callable[[Instance], Instance]) -> Instance:
-        return self.put(change(self.instance(name)))
+        return self._set(change(self.instance(name)))
+
+    def _set(self, instance: Instance) -> Instance:
+        self._known[instance.name] = scheduling.validate(instance)
+        return instance
 
     def delete(self, name: str) -> None:
         del self._known[self.instance(name).name]

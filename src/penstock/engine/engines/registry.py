@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from penstock.engine.engines.choice import AUTO
 from penstock.engine.engines.contract import QueryEngine
 from penstock.engine.engines.one_process import DuckDb, Sail, Trino
 from penstock.engine.engines.spark import Spark
@@ -17,6 +18,11 @@ def engine_named(name: str) -> QueryEngine:
     if name not in ENGINES:
         raise InvalidInput(f"There is no engine “{name}”", fix=f"--engine {' or '.join(ENGINES)}")
     return ENGINES[name]
+
+
+def require_choice(name: str) -> str:
+    """Return the name, of an engine or `auto`. Raises `InvalidInput`."""
+    return name if name == AUTO else engine_named(name).name
 
 
 def engine_of(program: str) -> QueryEngine:

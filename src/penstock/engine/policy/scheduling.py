@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -27,6 +27,7 @@ from penstock.units import gibibytes
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 _HEAVIEST = 1000.0
 _MOST_ATTRIBUTE_BYTES = 64 << 10
+_ENGINE = "sql_engine"
 
 
 @dataclass(frozen=True)
@@ -54,6 +55,14 @@ class Instance:
     weight: float = 1.0
     quota: Quota = Quota()
     attributes: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def engine(self) -> str | None:
+        """The engine of SQL statements that name none, as `with_engine` set it."""
+        return self.attributes.get(_ENGINE)
+
+    def with_engine(self, name: str) -> Instance:
+        return replace(self, attributes={**self.attributes, _ENGINE: name})
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)

@@ -6,6 +6,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Path
 
+from penstock.engine.engines.registry import require_choice
 from penstock.engine.policy.scheduling import Instance, InstanceUsage, Quota
 from penstock.engine.tokens import Caller, Scope
 from penstock.engine.webhooks import shown_secret
@@ -34,12 +35,15 @@ def show(name: InstanceName, service: CurrentService, caller: Reader) -> respons
     return _with_use(service, _visible(service, caller, name))
 
 
-@router.put("/instances/{name}", summary="Create an instance, or change its weight and quotas")
+@router.put("/instances/{name}", summary="Create an instance, or change its weight, quotas and engine")
 def put(name: InstanceName, body: InstanceBody, service: CurrentService, caller: Administrator) -> responses.Instance:
     """Running applications continue, also under a smaller quota."""
     caller.require(Scope.ADMINISTER)
-    changed = Instance(name, body.weight, Quota(**body.quota.model_dump()))
-    return _with_use(service, service.engine.queues.put(changed))
+    engine = None if body.engine is None else require_choice(body.engine)
+    changed = service.engine.queues.put(Instance(name, body.weight, Quota(**body.quota.model_dump())))
+    if engine is not None:
+        changed = service.engine.queues.change(name, lambda found: found.with_engine(engine))
+    return _with_use(service, changed)
 
 
 @router.delete("/instances/{name}", status_code=204, summary="Remove an instance")

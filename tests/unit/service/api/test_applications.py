@@ -260,6 +260,10 @@ def test_quotas_are_set_and_shown(stage: Stage) -> None:
     put = admin.put("/v1/instances/team", json={"weight": 2, "quota": {"running": 3, "memory_bytes": "4g"}})
     assert put.json()["quota"] == {"cores": None, "memory_bytes": 4 << 30, "running": 3, "waiting": None}
     assert admin.get("/v1/instances/team").json()["weight"] == 2
+    assert put.json()["engine"] is None
+    assert admin.put("/v1/instances/team", json={"engine": "sail"}).json()["engine"] == "sail"
+    assert admin.put("/v1/instances/team", json={"engine": "impala"}).status_code == 422
+    assert admin.put("/v1/instances/team", json={"weight": 3}).json()["engine"] == "sail"
     assert admin.put("/v1/instances/bad name", json={}).status_code == 422
     assert admin.delete("/v1/instances/team").status_code == 204
     assert admin.get("/v1/instances/team").status_code == 404
