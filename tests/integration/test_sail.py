@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import os
+import socket
+import subprocess
+import sys
 from collections.abc import Iterator
 from datetime import datetime, timezone
 from pathlib import Path
@@ -19,10 +22,12 @@ from penstock.catalog.tables import Column, Partition, Table
 from penstock.engine.engines.iceberg import catalog
 from penstock.engine.engines.iceberg.catalog import CREDENTIALS, Tables, served
 from penstock.engine.engines.sail.driver import SAIL, StatementRunner, session
+from penstock.engine.engines.sail.privacy import close_to_others
 from penstock.engine.engines.table_files import Listing
 from penstock.errors import InvalidInput, NotFound, PenstockError
 from penstock.lake.model import Credentials, Lake, ObjectInfo
 from penstock.model import ProcessSize
+from penstock.processes import ProcessId, listening_ports
 
 NOW = datetime(2026, 7, 1, tzinfo=timezone.utc)
 
@@ -192,3 +197,54 @@ def test_the_catalog_answers_nobody_without_its_token_and_changes_nothing(tables
         for method, path in (("POST", "/v1/namespaces"), ("DELETE", "/v1/namespaces/sales/tables/orders")):
             refused = client.request(method, path, json={"namespace": ["made"]})
             assert (refused.status_code, refused.json()["error"]["message"]) == (400, "Sail only reads the catalog")
+
+
+STRANGER = """
+import socket, sys
+with socket.create_connection(("127.0.0.1", int(sys.argv[1]))) as connection:
+    print("connected", flush=True)
+    sys.exit(0 if connection.recv(1) == b"" else 1)
+"""
+
+
+def test_no_other_process_stays_connected_or_connects() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        stranger = subprocess.Popen([sys.executable, "-c", STRANGER, str(port)], stdout=subprocess.PIPE, text=True)
+        assert stranger.stdout is not None
+        assert stranger.stdout.readline() == "connected\n"
+        theirs, _ = server.accept()
+        # gRPC's sockets are of IPv6, by which they reach IPv4, too.
+        with theirs, socket.socket(socket.AF_INET6) as mine:
+            mine.connect(("::ffff:127.0.0.1", port))
+            accepted, _ = server.accept()
+            with accepted:
+                close_to_others(port)
+                assert stranger.wait(10) == 0
+                mine.sendall(b"still here")
+                assert accepted.recv(10) == b"still here"
+                with pytest.raises(ConnectionRefusedError):
+                    socket.create_connection(("127.0.0.1", port), timeout=5)
+
+
+def test_sail_listens_to_nobody_once_its_session_is_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    me = ProcessId.of(os.getpid())
+    assert me is not None
+    before = listening_ports(me)
+    with (
+        mock.patch.dict(os.environ, {"AWS_PROFILE": "penstock"}),
+        session(Directory(tmp_path), ProcessSize(1, 512 << 20), "http://127.0.0.1:1", "token") as spark,  # type: ignore[arg-type]
+    ):
+        assert listening_ports(me) == before
+        assert spark.sql("SELECT 1 AS one").toArrow().to_pylist() == [{"one": 1}]
+
+
+def test_a_closed_catalog_answers_nobody(tables: Tables) -> None:
+    """Until Sail is this process's alone, what others ask of it finds neither tables nor keys."""
+    tables.is_open = False
+    with served(tables) as (url, token), httpx.Client(base_url=url, trust_env=False) as client:
+        known = {"Authorization": f"Bearer {token}"}
+        assert client.get(CREDENTIALS, headers=known).status_code == 401
+        tables.is_open = True
+        assert client.get(CREDENTIALS, headers=known).status_code == 200

@@ -21,7 +21,7 @@ from trino import dbapi
 from trino.exceptions import TrinoQueryError
 
 from penstock.engine.engines.trino import installation
-from penstock.engine.engines.trino.server import USER, running
+from penstock.engine.engines.trino.server import connected, running
 from penstock.home import Home
 from penstock.lake.clients import TOKEN_VARIABLE, Access, LakeClient, configuration
 from penstock.lake.credentials import CredentialsFile
@@ -84,20 +84,19 @@ def duckdb_client(
 @contextmanager
 def trino_client(served: Served, here: Path, token: str | None = None) -> Iterator[dbapi.Connection]:
     """A Trino with the catalog `lake` as its exported file describes it; its files are in a directory."""
+    installation.require_installed()
     lake, _ = _store(served)
     access = Access(lake, CredentialsFile(served.home).path, served.url, instance=None)
     known = {name: value for name, value in access.variables.items() if value is not None}
-    with running(
+    server = running(
         installation.directory(),
         ProcessSize(1, 2 << 30),
         here=here,
         catalogs={"lake": configuration(LakeClient.TRINO, access)},
         environment={**os.environ, **known, TOKEN_VARIABLE: token or served.token},
         log=here / "trino.log",
-    ) as server:
-        connection: dbapi.Connection = dbapi.connect(  # type: ignore[no-untyped-call]
-            "127.0.0.1", server.port, USER, catalog="lake", http_scheme="http", http_headers=dict(server.headers)
-        )
+    )
+    with server as started, connected(started, "lake") as connection:
         yield connection
 
 

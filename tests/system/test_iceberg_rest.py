@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import base64
 import itertools
 import json
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Any
 
 import httpx
@@ -20,6 +20,7 @@ from pyiceberg.exceptions import (
     NoSuchViewError,
     UnauthorizedError,
 )
+from trino import dbapi
 
 from penstock.lake.registry import EMBEDDED, Lakes
 from tests.support.command import Command
@@ -110,20 +111,37 @@ TRINO = (
 )
 
 
-def test_trino_reads_and_writes_with_its_exported_file(served: Served, tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def trino(served: Served, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dbapi.Connection]:
+    with trino_client(served, tmp_path_factory.mktemp("trino")) as connection:
+        yield connection
+
+
+def test_trino_reads_and_writes_with_its_exported_file(served: Served, trino: dbapi.Connection) -> None:
     client = catalog(served)
     client.create_namespace("trinos")
     client.create_table("trinos.orders", ROWS).append(table_of((1, "one"), (2, "two")))
-    with trino_client(served, tmp_path) as trino:
-        for statement in TRINO:
-            ask_trino(trino, statement)
-        client.load_table("trinos.orders").append(table_of((5, "five")))
-        assert ask_trino(trino, "SELECT count(*) FROM trinos.orders") == [[4]]
+    for statement in TRINO:
+        ask_trino(trino, statement)
+    client.load_table("trinos.orders").append(table_of((5, "five")))
+    assert ask_trino(trino, "SELECT count(*) FROM trinos.orders") == [[4]]
     rows = client.load_table("trinos.orders").scan().to_arrow().to_pylist()
     assert sorted((row["id"], row["name"]) for row in rows) == [(1, "first"), (3, "three"), (4, "four"), (5, "five")]
     assert client.load_table("trinos.counted").scan().to_arrow().to_pylist() == [{"n": 3}]
     for table in ("orders", "counted"):
         client.purge_table(f"trinos.{table}")
+
+
+def test_a_trino_answers_nobody_but_its_driver(trino: dbapi.Connection) -> None:
+    """It listens on the loopback, where every process of the machine reaches it, with the application's keys."""
+    head, body = (base64.urlsafe_b64encode(part).decode() for part in (b'{"alg":"none"}', b'{"sub":"penstock"}'))
+    for token, forwarded in itertools.product((None, "other", f"{head}.{body}."), (False, True)):
+        known = {"X-Trino-User": "penstock"} | ({} if token is None else {"Authorization": f"Bearer {token}"})
+        known |= {"X-Forwarded-Proto": "https"} if forwarded else {}
+        for method, path in (("GET", "/v1/query"), ("GET", "/v1/node"), ("POST", "/v1/statement")):
+            # A connection of its own, which the server closes after a refusal.
+            answer = httpx.request(method, f"http://127.0.0.1:{trino.port}{path}", headers=known, trust_env=False)
+            assert answer.status_code in (401, 403), (path, token, forwarded)
 
 
 @pytest.mark.usefixtures("penstock")

@@ -48,6 +48,8 @@ class Tables:
         self._lake = lake
         self._directory = directory
         self.reader = reader
+        self.is_open = True
+        """False while nobody gets an answer, whatever token he has: others may speak to the engine yet."""
         self._lock = threading.RLock()
         self._written: list[str] = []
         self._store: tuple[int, fs.S3FileSystem] | None = None
@@ -207,7 +209,7 @@ def served(tables: Tables) -> Iterator[tuple[str, str]]:
 
         def _allowed(self) -> bool:
             given = self.headers.get("Authorization", "")
-            allowed = hmac.compare_digest(given.encode(), f"Bearer {token}".encode())
+            allowed = tables.is_open and hmac.compare_digest(given.encode(), f"Bearer {token}".encode())
             if not allowed:
                 self.close_connection = True
                 self._send(401, _error(401, "NotAuthorizedException", "no token"))

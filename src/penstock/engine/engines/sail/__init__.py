@@ -1,1 +1,1 @@
-"""Sail as an engine: its driver, and what it may do with each statement of a script."""
+"""Sail as an engine: its driver, what it may do with each statement of a script, and whom it serves."""

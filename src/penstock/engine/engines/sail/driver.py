@@ -26,6 +26,7 @@ from penstock.engine.engines.access import LakeAccess
 from penstock.engine.engines.iceberg.catalog import Tables, for_containers, read_only, served
 from penstock.engine.engines.iceberg.tables import Reader
 from penstock.engine.engines.results import columns, rows
+from penstock.engine.engines.sail.privacy import close_to_others
 from penstock.engine.engines.sail.statements import in_sails_words, setting, split, writes
 from penstock.engine.engines.statement_driver import Given, in_turn, local_zone, main
 from penstock.errors import InvalidInput, PenstockError
@@ -43,11 +44,13 @@ _log = logging.getLogger("penstock.sail")
 def run(given: Given) -> Iterator[dict[str, Any]]:
     # Sail takes all that a table's metadata lead to from one store, that of the table.
     tables = Tables(given.catalog, given.lake, f"{given.output}.tables", SAIL)
+    tables.is_open = False
     with (
         contextlib.closing(tables),
         served(tables) as (url, token),
         session(given.lake, given.size, url, token) as spark,
     ):
+        tables.is_open = True
         runner = StatementRunner(spark, tables, given.limit)
         yield from in_turn(
             split(given.script),
@@ -60,7 +63,10 @@ def run(given: Given) -> Iterator[dict[str, Any]]:
 
 @contextmanager
 def session(lake: LakeAccess, size: ProcessSize, catalog: str, token: str) -> Iterator[SparkSession]:
-    """A session of a Sail in this process. Its configuration is that of the process's environment."""
+    """A session of a Sail in this process, which no other process reaches any more.
+
+    Its configuration is that of the process's environment.
+    """
     here = Path.cwd()
     environment = for_containers(os.environ, catalog, token) | settings(lake, size, here, catalog, token)
     os.environ.clear()
@@ -72,6 +78,7 @@ def session(lake: LakeAccess, size: ProcessSize, catalog: str, token: str) -> It
         spark = SparkSession.builder.remote(f"sc://127.0.0.1:{port}").getOrCreate()
         try:
             spark.conf.set("spark.sql.session.timeZone", local_zone())
+            close_to_others(port)
             yield spark
         finally:
             spark.stop()

@@ -9,7 +9,6 @@ import contextlib
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +22,7 @@ from penstock.engine.engines.iceberg.tables import Reader
 from penstock.engine.engines.results import columns, rows
 from penstock.engine.engines.statement_driver import Given, in_turn, local_zone, main
 from penstock.engine.engines.trino import installation
-from penstock.engine.engines.trino.server import CATALOG, USER, Server, catalog_settings, environment_of, running
+from penstock.engine.engines.trino.server import CATALOG, catalog_settings, connected, environment_of, running
 from penstock.engine.engines.trino.statements import arrow_type, reads, split, value
 from penstock.errors import ClusterError, InvalidInput, PenstockError
 
@@ -47,7 +46,7 @@ def run(given: Given) -> Iterator[dict[str, Any]]:
             environment=environment_of(url, token),
             log=given.artifacts / "driver.log",
         ) as server,
-        session(server) as trino,
+        connected(server, CATALOG, schema="default", timezone=local_zone()) as trino,
     ):
         runner = StatementRunner(trino, tables, given.limit)
         yield from in_turn(
@@ -57,25 +56,6 @@ def run(given: Given) -> Iterator[dict[str, Any]]:
             keep_going=given.keep_going,
             progress=given.progress,
         )
-
-
-@contextmanager
-def session(server: Server) -> Iterator[dbapi.Connection]:
-    with requests.Session() as http:
-        http.trust_env = False
-        connection: dbapi.Connection = dbapi.connect(  # type: ignore[no-untyped-call]
-            "127.0.0.1",
-            server.port,
-            USER,
-            source="penstock",
-            catalog=CATALOG,
-            schema="default",
-            http_scheme="http",
-            http_headers=dict(server.headers),
-            http_session=http,
-            timezone=local_zone(),
-        )
-        yield connection
 
 
 class StatementRunner:
