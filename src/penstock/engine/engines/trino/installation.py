@@ -8,6 +8,7 @@ import hashlib
 import os
 import re
 import shutil
+import ssl
 import tarfile
 import zipfile
 from collections.abc import Callable, Iterator
@@ -154,11 +155,15 @@ def _alone(parent: Path) -> Iterator[None]:
 
 
 def _download(archive: Archive, url: str, to: Path, progress: Progress) -> None:
+    import certifi
     import httpx
 
+    # The system's authorities, among which a company's proxy has its own, and the public ones.
+    authorities = ssl.create_default_context()
+    authorities.load_verify_locations(certifi.where())
     digest = hashlib.sha256()
     with (
-        httpx.Client(follow_redirects=True, timeout=60) as client,
+        httpx.Client(follow_redirects=True, timeout=60, verify=authorities) as client,
         client.stream("GET", url) as answer,
         to.open("wb") as file,
     ):
