@@ -133,8 +133,8 @@ def sql(
     With --engine sail (in Spark's SQL), duckdb or trino (in their own) they run in one program with --driver-cores and
     --driver-memory: DuckDB or Sail answers a question about some gigabytes in a second or two. All read the catalog's
     Parquet and Iceberg tables, and refuse what they would read otherwise than Spark. Sail cuts decimal quotients, and
-    Spark rounds. penstock engines list says which are installed. With --engine auto Sail answers what it is known to
-    answer as Spark does and can hold in memory, and Spark all else; standard error says which and why.
+    Spark rounds. penstock engines list says which are installed. With --engine auto Sail answers questions whose
+    functions were compared with Spark's, about tables that it can hold, and Spark all else; standard error says why.
     """
     if output_format not in FORMATS:
         raise InvalidInput(f"There is no format “{output_format}”", fix=f"--format {' or '.join(FORMATS)}")

@@ -53,6 +53,7 @@ def choice(script: str) -> Choice:
         "CREATE TEMP VIEW v AS SELECT 1 AS id; FROM v SELECT id * 2",
         "SELECT max(c1), min(c1), sum(c1), t.* FROM sales.prices t GROUP BY ALL",
         "SELECT 3 / 2",
+        "SELECT substr('it''s', 1, 2), rank() OVER (ORDER BY c0) FROM sales.ice WHERE c0 IN (1) GROUP BY ROLLUP (c0)",
     ],
 )
 def test_a_plain_question_about_little_is_sail_s(script: str) -> None:
@@ -70,7 +71,11 @@ def test_a_plain_question_about_little_is_sail_s(script: str) -> None:
         ("SELECT * FROM parquet.`s3a://lake/a`", "nobody has compared"),
         ("SELECT avg(c1) FROM sales.prices", "the decimals of sales.prices (“avg”)"),
         ("SELECT c0 * 2 FROM sales.prices", "the decimals of sales.prices (“*”)"),
-        ("SELECT CAST(c0 AS DOUBLE) FROM sales.prices", "(“CAST”)"),
+        ("SELECT CAST(c0 AS STRING) FROM sales.orders", "nobody has compared Sail's “CAST”"),
+        ("SELECT `count`(*) FROM sales.orders", "nobody has compared Sail's “`count`”"),
+        ("SELECT regexp_extract ('a', 'b') FROM sales.orders", "nobody has compared Sail's “regexp_extract”"),
+        ("SELECT c0 FROM sales.orders WHERE c0 RLIKE 'a'", "nobody has compared Sail's “RLIKE”"),
+        ("SELECT c0::STRING FROM sales.orders", "nobody has compared Sail's “::”"),
         ("SELECT 1.5 / 3", "computes with decimals"),
         ("SELECT 15BD / c0 FROM sales.orders", "computes with decimals"),
         ("SELECT sum(c0) / 2 FROM `old`.`orders`", "the decimals of old.orders"),
