@@ -34,7 +34,7 @@ class Demo:
         return Home(self.directory / ".demo")
 
     def lab(self, *arguments: str) -> str:
-        """What `penstock lab` prints in the demo's home, which is down again afterwards."""
+        """Run `penstock lab` in the demo's home, which is down again afterwards, and return its output."""
         home = str(self.home.root)
         try:
             ended = penstock(self.directory, "lab", *arguments, PENSTOCK_HOME=home)

@@ -37,7 +37,7 @@ def test_an_application_that_ends_badly_ends_the_command_with_its_exit_code(monk
 
 
 class Ran:
-    """Runs of `penstock sql --engine auto`, in which Sail ends as told; Spark always answers 2."""
+    """Runs of `penstock sql --engine auto`, in which Sail ends in this way; Spark always answers 2."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, sail: State | PenstockError) -> None:
         self.sail = sail
@@ -83,7 +83,7 @@ def quiet(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(foreground, "report_result", lambda ended, **_: ended.exit_code)
 
 
-def test_the_chosen_engine_and_the_reason_are_told(
+def test_the_chosen_engine_and_the_reason_are_shown(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     ran = Ran(monkeypatch, State.FINISHED)

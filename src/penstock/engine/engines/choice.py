@@ -29,13 +29,13 @@ _UNSURE = re.compile(
 )
 _CALL = re.compile(r"(`[^`]*`|\b[a-z_]\w*)\s*\(", re.IGNORECASE)
 _FUNCTIONS = "abs|avg|coalesce|concat|count|grouping|max|min|rank|stddev_samp|substr|sum|upper"
-"""Those of TPC-DS, whose answers the lab has compared."""
+"""The functions of TPC-DS, whose answers the lab has compared."""
 _COMPARED = re.compile(
     rf"{_FUNCTIONS}|all|and|as|between|by|cube|distinct|else|except|exists|from|in|intersect|join|not|on|or|over|rollup"
     "|select|sets|then|union|using|values|when|where|with",
     re.IGNORECASE,
 )
-"""Those, and the words that stand before a bracket."""
+"""The same, and the words that stand before a bracket."""
 _WORD = re.compile(r"`((?:[^`]|``)+)`|(\w+|\.)")
 _OTHERWISE = ("tinyint", "smallint", "char")
 """Types that Sail shows as others, or refuses."""

@@ -88,7 +88,7 @@ def test_a_plain_question_about_little_is_sail_s(script: str) -> None:
         ("SELECT * FROM sales.huge, sales.ice", "the tables have 11.0 MiB, and one process is given 10.0 MiB"),
     ],
 )
-def test_anything_else_is_spark_s_and_the_reason_is_told(script: str, why: str) -> None:
+def test_anything_else_is_spark_s_for_a_reason(script: str, why: str) -> None:
     found = choice(script)
     assert found.engine == "spark"
     assert why in found.why

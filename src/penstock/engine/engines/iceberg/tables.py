@@ -128,7 +128,7 @@ class ParquetFile:
     rows: int
     schema: pa.Schema
     bounds: Mapping[str, Bounds]
-    """Of the columns that are not nested, by their names in the file, where it has statistics of them."""
+    """The bounds of columns that are not nested, by their names in the file, where it has statistics of them."""
     values: tuple[str, ...] = ()
 
     @staticmethod

@@ -1,7 +1,7 @@
 """Sail's server for this process alone: it asks nobody who he is, and every account of a machine reaches the loopback.
 
-It cannot be told to serve one connection. So once this process is connected, the kernel's sockets are closed beneath
-it: the one that listens, and those of other processes that were quicker.
+Sail has no setting for a single client. So once this process is connected, it closes the kernel's sockets beneath Sail:
+the one that listens, and those of other processes that were quicker.
 """
 
 from __future__ import annotations

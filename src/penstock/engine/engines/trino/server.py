@@ -43,7 +43,7 @@ _MOST_LINES = 2000
 """Enough for all errors of a start, with their stacks."""
 _ERROR = re.compile(r"\d+\) ")
 _OUTSIDE_HEAP_BYTES = 700 << 20
-"""Of the process's memory, for what is not on Java's heap (code, threads, buffers), and for the driver itself."""
+"""The part of the process's memory for the driver, and for Java's code, threads and buffers."""
 _TOKEN_VARIABLE = "PENSTOCK_TRINO_CATALOG_TOKEN"  # noqa: S105 - the name of a variable
 
 

@@ -1,4 +1,4 @@
-"""Statements reach Trino in turn, and its errors are told as their users can understand them."""
+"""Statements reach Trino in turn, and its errors say what their users can do."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def failure(name: str, message: str = "no", kind: str = "USER_ERROR") -> TrinoQu
 
 
 class Trino:
-    """A connection on which each statement ends as told: with an error, or with rows."""
+    """A connection on which each statement ends with the next of these: an error, or rows."""
 
     def __init__(self, *ends: Any) -> None:
         self.ends = list(ends)
@@ -84,22 +84,22 @@ MISSING = NotFound("There is no table a.b")
 
 
 @pytest.mark.parametrize(
-    ("error", "problems", "is_told"),
+    ("error", "problems", "is_right"),
     [
-        (failure("PERMISSION_DENIED", "Cannot insert"), (), lambda told: told.why == "Cannot insert"),
-        (failure("TABLE_NOT_FOUND"), (MISSING,), lambda told: told is MISSING),
+        (failure("PERMISSION_DENIED", "Cannot insert"), (), lambda shown: shown.why == "Cannot insert"),
+        (failure("TABLE_NOT_FOUND"), (MISSING,), lambda shown: shown is MISSING),
         (
             failure("EXCEEDED_LOCAL_MEMORY_LIMIT", "too much", "INSUFFICIENT_RESOURCES"),
             (),
-            lambda told: (told.problem, told.fix) == ("too much", "--driver-memory"),
+            lambda shown: (shown.problem, shown.fix) == ("too much", "--driver-memory"),
         ),
-        (failure("SYNTAX_ERROR", "mismatched input"), (), lambda told: told.problem == "mismatched input"),
-        (requests.ConnectionError("gone"), (), lambda told: isinstance(told, ClusterError) and told.why == "gone"),
+        (failure("SYNTAX_ERROR", "mismatched input"), (), lambda shown: shown.problem == "mismatched input"),
+        (requests.ConnectionError("gone"), (), lambda shown: isinstance(shown, ClusterError) and shown.why == "gone"),
     ],
 )
-def test_an_error_is_told_with_what_its_user_can_do(
-    error: Exception, problems: tuple[PenstockError, ...], is_told: Callable[[PenstockError], bool]
+def test_an_error_says_what_its_user_can_do(
+    error: Exception, problems: tuple[PenstockError, ...], is_right: Callable[[PenstockError], bool]
 ) -> None:
-    with pytest.raises(PenstockError) as told:
+    with pytest.raises(PenstockError) as shown:
         runner(Trino(error), *problems).execute("SELECT 1")
-    assert is_told(told.value)
+    assert is_right(shown.value)

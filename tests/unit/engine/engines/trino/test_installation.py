@@ -128,12 +128,12 @@ def test_a_repository_without_the_file_is_named(place: Path, repository: Reposit
     assert "--repository" in error.fix
 
 
-def test_a_repository_that_does_not_answer_is_told(place: Path, repository: Repository) -> None:
+def test_a_repository_that_does_not_answer_is_an_error(place: Path, repository: Repository) -> None:
     repository.silent = True
     assert refused(place).why == "timed out"
 
 
-def test_a_disk_without_room_is_told_before_anything_comes(
+def test_a_disk_without_room_is_an_error_before_anything_comes(
     place: Path, repository: Repository, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     usage = namedtuple("usage", "total used free")
