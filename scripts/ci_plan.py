@@ -5,12 +5,14 @@
     ci_plan.py --record   note in .ci/whole-pass that HEAD passed every target; commit that file with the next change
 
 The change is everything since the commit that .ci/whole-pass names, the last one that passed every target. All targets
-are chosen where a path is not in the table, or where that commit is not in the history.
+are chosen where a path is not in the table, or where that commit is not in the history. Of the Makefile, the rules
+decide that a target needs.
 """
 
 from __future__ import annotations
 
 import argparse
+import re
 import subprocess
 import sys
 from collections.abc import Iterable, Mapping
@@ -22,6 +24,9 @@ RECORD = ROOT / ".ci" / "whole-pass"
 STORES, KUBERNETES, CHAOS, LAB = "test-stores", "test-kubernetes", "test-chaos", "test-lab"
 SPARK = "test-spark"
 TARGETS = (STORES, KUBERNETES, CHAOS, LAB, SPARK)
+PYTHON = (STORES, KUBERNETES, CHAOS, LAB)
+"""The targets in which code in Python runs."""
+MAKEFILE = "Makefile"
 
 TABLE: Mapping[str, tuple[str, ...]] = {
     # These shape every build and every run.
@@ -31,8 +36,8 @@ TABLE: Mapping[str, tuple[str, ...]] = {
     "hatch_build.py": TARGETS,
     "jvm/bundle/": TARGETS,
     "jvm/pom.xml": TARGETS,
-    "pyproject.toml": TARGETS,
-    "requirements/": TARGETS,
+    "pyproject.toml": PYTHON,
+    "requirements/": PYTHON,
     "scripts/": TARGETS,
     "scripts/ci_plan.py": (),
     "scripts/coverage_report.py": (),
@@ -42,8 +47,8 @@ TABLE: Mapping[str, tuple[str, ...]] = {
     "scripts/repeat_test.py": (),
     "scripts/spark_lines.py": (),
     "scripts/with_kubernetes.py": (KUBERNETES,),
-    "tests/conftest.py": TARGETS,
-    "tests/support/": TARGETS,
+    "tests/conftest.py": PYTHON,
+    "tests/support/": PYTHON,
     # `make test` covers these completely.
     ".gitignore": (),
     "CHANGELOG.md": (),
@@ -83,7 +88,7 @@ TABLE: Mapping[str, tuple[str, ...]] = {
     "jvm/spark-suites/": (SPARK,),
     "jvm/workloads/": (LAB,),
     "src/penstock/__init__.py": (),
-    "src/penstock/": TARGETS,
+    "src/penstock/": PYTHON,
     "src/penstock/catalog/": (CHAOS,),
     "src/penstock/cli/lab/": (LAB,),
     "src/penstock/clusters/": (KUBERNETES, CHAOS, LAB),
@@ -111,13 +116,54 @@ def targets_of(path: str) -> tuple[str, ...]:
     return TABLE[max(known, key=len)] if known else TARGETS
 
 
-def plan(paths: Iterable[str]) -> dict[str, str]:
-    """Each target that a change of `paths` needs, with the first path that needs it, in the order of TARGETS."""
+def plan(paths: Iterable[str], makefile: Iterable[str] = TARGETS) -> dict[str, str]:
+    """Each target that a change of `paths` needs, with the first path that needs it, in the order of TARGETS.
+
+    `makefile` are the targets that a change of the Makefile needs.
+    """
     reasons: dict[str, str] = {}
     for path in paths:
-        for target in targets_of(path):
+        for target in makefile if path == MAKEFILE else targets_of(path):
             reasons.setdefault(target, path)
     return {target: reasons[target] for target in TARGETS if target in reasons}
+
+
+_RULE = re.compile(r"^([\w./-]+(?: [\w./-]+)*):(?!=)\s*([^#]*)")
+
+
+def makefile_targets(before: str, after: str) -> tuple[str, ...]:
+    """The targets whose rules, or those of what they need, differ; all of them where anything but a rule does."""
+    (old, others), (new, other) = _rules(before), _rules(after)
+    if others != other:
+        return TARGETS
+    changed = {name for name in old.keys() | new.keys() if old.get(name) != new.get(name)}
+
+    def is_affected(name: str) -> bool:
+        return name in changed or any(is_affected(needed) for needed in _needs(new, name))
+
+    return tuple(target for target in TARGETS if is_affected(target))
+
+
+def _rules(makefile: str) -> tuple[dict[str, list[str]], list[str]]:
+    """The lines of each rule by its name, and the lines outside of all rules, comments and `.PHONY` aside."""
+    rules: dict[str, list[str]] = {}
+    others: list[str] = []
+    names: list[str] = []
+    for line in makefile.splitlines():
+        found = _RULE.match(line)
+        if found and found[1] != ".PHONY":
+            names = found[1].split()
+        if (found and found[1] != ".PHONY") or (line.startswith("\t") and names):
+            for name in names:
+                rules.setdefault(name, []).append(line)
+        elif line.strip() and not line.startswith(("#", ".PHONY")):
+            others.append(line)
+    return rules, others
+
+
+def _needs(rules: Mapping[str, list[str]], name: str) -> list[str]:
+    found = _RULE.match(rules[name][0]) if name in rules else None
+    return [needed for needed in found[2].split() if needed != name] if found else []
 
 
 def _git(*arguments: str) -> str:
@@ -146,7 +192,8 @@ def main() -> int:
         chosen = dict.fromkeys(TARGETS, since)
     else:
         print(f"{len(paths)} paths changed since the last whole pass, {commit[:12]}", file=sys.stderr)
-        chosen = plan(paths)
+        rules = MAKEFILE in paths and _git("show", f"{commit}:{MAKEFILE}")
+        chosen = plan(paths, makefile_targets(rules, _git("show", f"HEAD:{MAKEFILE}")) if rules else TARGETS)
     for target in TARGETS:
         why = f"will run: {chosen[target]}" if target in chosen else "will not run: no changed path needs it"
         print(f"  {target:<16} {why}", file=sys.stderr)

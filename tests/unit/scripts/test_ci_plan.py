@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from scripts import ci_plan
-from scripts.ci_plan import CHAOS, KUBERNETES, LAB, SPARK, STORES, TARGETS, plan, targets_of
+from scripts.ci_plan import CHAOS, KUBERNETES, LAB, PYTHON, SPARK, STORES, TARGETS, makefile_targets, plan, targets_of
 
 ROOT = Path(__file__).parents[3]
 
@@ -27,7 +27,9 @@ ROOT = Path(__file__).parents[3]
         ("jvm/filesystem/src/main/scala/io/penstock/fs/PenstockFileSystem.scala", (STORES, CHAOS, LAB, SPARK)),
         ("jvm/filesystem/src/test/scala/io/penstock/fs/read/ModelTest.scala", (STORES, CHAOS, LAB)),
         ("jvm/spark-suites/pom.xml", (SPARK,)),
-        ("tests/support/waiting.py", TARGETS),
+        ("tests/support/waiting.py", PYTHON),
+        ("src/penstock/model.py", PYTHON),
+        ("hatch_build.py", TARGETS),
         ("tests/support/kubernetes/tools.py", (KUBERNETES,)),
     ],
 )
@@ -47,6 +49,43 @@ def test_a_plan_names_a_path_for_each_target_in_the_order_of_the_targets() -> No
         LAB: "tests/lab/test_a.py",
     }
     assert plan([]) == {}
+
+
+MAKEFILE = """
+N ?= 50
+.PHONY: setup test-lab
+setup: build/setup.stamp ## Install
+build/setup.stamp: requirements/dev.txt
+\tscripts/bootstrap.sh
+# A comment.
+tool other: setup
+\tinstall
+test-lab: setup tool ## The lab
+\tpytest tests/lab
+test-spark: setup
+\tmvn verify
+"""
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "targets"),
+    [
+        ("A comment.", "Another one.", ()),
+        ("test-lab\nsetup:", "test-lab tool\nsetup:", ()),
+        ("pytest tests/lab", "pytest -x tests/lab", (LAB,)),
+        ("\tinstall", "\tinstall --yes", (LAB,)),
+        ("setup tool ##", "setup tool new ##", (LAB,)),
+        ("scripts/bootstrap.sh", "scripts/other.sh", (LAB, SPARK)),
+        ("mvn verify", "mvn -X verify", (SPARK,)),
+        ("N ?= 50", "N ?= 5", TARGETS),
+    ],
+)
+def test_of_the_makefile_the_rules_that_a_target_needs_decide(
+    before: str, after: str, targets: tuple[str, ...]
+) -> None:
+    assert makefile_targets(MAKEFILE, MAKEFILE.replace(before, after, 1)) == targets
+    assert tuple(plan(["Makefile"], targets)) == targets
+    assert tuple(plan(["Makefile"])) == TARGETS
 
 
 def test_every_prefix_of_the_table_is_a_path_of_this_tree() -> None:
