@@ -15,7 +15,7 @@ JVM_TESTS := $(shell find jvm -type f -path '*/src/test/*' 2>/dev/null)
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test test-unit test-jvm test-integration test-system test-browser test-stores test-kubernetes
 .PHONY: suites-beside pytest-beside
-.PHONY: test-chaos test-lab test-spark test-all test-repeat coverage browser trino stores lines check docs format lock wheel clean
+.PHONY: test-faults test-chaos test-lab test-spark test-all test-repeat coverage browser trino stores lines check docs format lock wheel clean
 
 help: ## Show this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -60,6 +60,9 @@ test-stores: setup stores ## A real Ceph (as root) and a real HDFS
 
 test-kubernetes: setup ## A real Kubernetes: PENSTOCK_TEST_CLUSTER names its cluster file, or kind is started
 	$(PYTHON) scripts/with_kubernetes.py $(PYTEST) tests/kubernetes
+
+test-faults: setup ## Applications under faults: the part of test-chaos that changes in Python need
+	$(PYTEST) tests/chaos
 
 test-chaos: setup ## Applications under faults, and the long run of fuzzers and models
 	$(PYTEST) tests/chaos

@@ -23,9 +23,12 @@ RECORD = ROOT / ".ci" / "whole-pass"
 
 STORES, KUBERNETES, CHAOS, LAB = "test-stores", "test-kubernetes", "test-chaos", "test-lab"
 SPARK = "test-spark"
+FAULTS = "test-faults"
+"""The part of CHAOS that runs applications, without the fuzzers of the JVM's code."""
 TARGETS = (STORES, KUBERNETES, CHAOS, LAB, SPARK)
-PYTHON = (STORES, KUBERNETES, CHAOS, LAB)
-"""The targets in which code in Python runs."""
+PYTHON = (STORES, KUBERNETES, FAULTS, LAB)
+"""The targets, or parts of them, in which code in Python runs."""
+_IN_ORDER = (STORES, KUBERNETES, FAULTS, CHAOS, LAB, SPARK)
 MAKEFILE = "Makefile"
 
 TABLE: Mapping[str, tuple[str, ...]] = {
@@ -72,7 +75,7 @@ TABLE: Mapping[str, tuple[str, ...]] = {
     "tests/system/": (),
     "tests/unit/": (),
     # Each of these is a part of the product or the tests of one.
-    "benchmarks/chaos/": (CHAOS,),
+    "benchmarks/chaos/": (FAULTS,),
     "deploy/": (KUBERNETES,),
     "examples/": (LAB,),
     "jvm/application/": (LAB,),
@@ -89,19 +92,19 @@ TABLE: Mapping[str, tuple[str, ...]] = {
     "jvm/workloads/": (LAB,),
     "src/penstock/__init__.py": (),
     "src/penstock/": PYTHON,
-    "src/penstock/catalog/": (CHAOS,),
+    "src/penstock/catalog/": (FAULTS,),
     "src/penstock/cli/lab/": (LAB,),
-    "src/penstock/clusters/": (KUBERNETES, CHAOS, LAB),
+    "src/penstock/clusters/": (KUBERNETES, FAULTS, LAB),
     "src/penstock/clusters/kubernetes/": (KUBERNETES,),
-    "src/penstock/engine/": (KUBERNETES, CHAOS),
+    "src/penstock/engine/": (KUBERNETES, FAULTS),
     "src/penstock/image/": (KUBERNETES,),
     "src/penstock/lab/": (LAB,),
     "src/penstock/lab/report/": (),
-    "src/penstock/lake/": (STORES, CHAOS),
+    "src/penstock/lake/": (STORES, FAULTS),
     "src/penstock/lake/ceph/": (STORES,),
     "src/penstock/lake/hdfs/": (STORES,),
     "src/penstock/profiles/": (LAB, STORES),
-    "tests/chaos/": (CHAOS,),
+    "tests/chaos/": (FAULTS,),
     "tests/kubernetes/": (KUBERNETES,),
     "tests/lab/": (LAB,),
     "tests/stores/": (STORES,),
@@ -125,7 +128,9 @@ def plan(paths: Iterable[str], makefile: Iterable[str] = TARGETS) -> dict[str, s
     for path in paths:
         for target in makefile if path == MAKEFILE else targets_of(path):
             reasons.setdefault(target, path)
-    return {target: reasons[target] for target in TARGETS if target in reasons}
+    if CHAOS in reasons:
+        reasons.pop(FAULTS, None)
+    return {target: reasons[target] for target in _IN_ORDER if target in reasons}
 
 
 _RULE = re.compile(r"^([\w./-]+(?: [\w./-]+)*):(?!=)\s*([^#]*)")
@@ -141,7 +146,7 @@ def makefile_targets(before: str, after: str) -> tuple[str, ...]:
     def is_affected(name: str) -> bool:
         return name in changed or any(is_affected(needed) for needed in _needs(new, name))
 
-    return tuple(target for target in TARGETS if is_affected(target))
+    return tuple(target for target in _IN_ORDER if is_affected(target))
 
 
 def _rules(makefile: str) -> tuple[dict[str, list[str]], list[str]]:
@@ -194,7 +199,7 @@ def main() -> int:
         print(f"{len(paths)} paths changed since the last whole pass, {commit[:12]}", file=sys.stderr)
         rules = MAKEFILE in paths and _git("show", f"{commit}:{MAKEFILE}")
         chosen = plan(paths, makefile_targets(rules, _git("show", f"HEAD:{MAKEFILE}")) if rules else TARGETS)
-    for target in TARGETS:
+    for target in _IN_ORDER:
         why = f"will run: {chosen[target]}" if target in chosen else "will not run: no changed path needs it"
         print(f"  {target:<16} {why}", file=sys.stderr)
     print("\n".join(chosen))

@@ -8,7 +8,19 @@ from pathlib import Path
 import pytest
 
 from scripts import ci_plan
-from scripts.ci_plan import CHAOS, KUBERNETES, LAB, PYTHON, SPARK, STORES, TARGETS, makefile_targets, plan, targets_of
+from scripts.ci_plan import (
+    CHAOS,
+    FAULTS,
+    KUBERNETES,
+    LAB,
+    PYTHON,
+    SPARK,
+    STORES,
+    TARGETS,
+    makefile_targets,
+    plan,
+    targets_of,
+)
 
 ROOT = Path(__file__).parents[3]
 
@@ -18,7 +30,7 @@ ROOT = Path(__file__).parents[3]
     [
         ("docs/guide/lake.md", ()),
         ("src/penstock/lake/ceph/status.py", (STORES,)),
-        ("src/penstock/lake/registry.py", (STORES, CHAOS)),
+        ("src/penstock/lake/registry.py", (STORES, FAULTS)),
         ("src/penstock/lab/runner.py", (LAB,)),
         ("src/penstock/lab/report/page.css", ()),
         ("deploy/helm/penstock/values.yaml", (KUBERNETES,)),
@@ -45,10 +57,14 @@ def test_an_unknown_path_needs_every_target(path: str) -> None:
 def test_a_plan_names_a_path_for_each_target_in_the_order_of_the_targets() -> None:
     assert plan(["tests/lab/test_a.py", "docs/design/lab.md", "src/penstock/lake/s3.py", "tests/stores/test_b.py"]) == {
         STORES: "src/penstock/lake/s3.py",
-        CHAOS: "src/penstock/lake/s3.py",
+        FAULTS: "src/penstock/lake/s3.py",
         LAB: "tests/lab/test_a.py",
     }
     assert plan([]) == {}
+
+
+def test_the_whole_of_a_target_makes_a_part_of_it_needless() -> None:
+    assert list(plan(["tests/chaos/test_a.py", "jvm/skipping/pom.xml"])) == [CHAOS]
 
 
 MAKEFILE = """
