@@ -21,7 +21,7 @@ from trino import dbapi
 from trino.exceptions import TrinoQueryError
 
 from penstock.engine.engines.trino import installation
-from penstock.engine.engines.trino.server import connected, running
+from penstock.engine.engines.trino.server import connected, is_starting, running
 from penstock.home import Home
 from penstock.lake.clients import TOKEN_VARIABLE, Access, LakeClient, configuration
 from penstock.lake.credentials import CredentialsFile
@@ -108,7 +108,7 @@ def ask_trino(connection: dbapi.Connection, statement: str, *values: Any) -> lis
                 cursor.execute(statement, values or None)
                 return list(cursor.fetchall())
         except TrinoQueryError as error:
-            if error.error_name != "NO_NODES_AVAILABLE":
+            if not is_starting(error):
                 raise
         time.sleep(0.1)
 

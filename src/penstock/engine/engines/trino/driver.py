@@ -22,7 +22,14 @@ from penstock.engine.engines.iceberg.tables import Reader
 from penstock.engine.engines.results import columns, rows
 from penstock.engine.engines.statement_driver import Given, in_turn, local_zone, main
 from penstock.engine.engines.trino import installation
-from penstock.engine.engines.trino.server import CATALOG, catalog_settings, connected, environment_of, running
+from penstock.engine.engines.trino.server import (
+    CATALOG,
+    catalog_settings,
+    connected,
+    environment_of,
+    is_starting,
+    running,
+)
 from penstock.engine.engines.trino.statements import arrow_type, reads, split, value
 from penstock.errors import ClusterError, InvalidInput, PenstockError
 
@@ -75,8 +82,7 @@ class StatementRunner:
             try:
                 return self._answer(statement)
             except TrinoQueryError as error:
-                # A server that has just started may not know yet that it has the catalog itself.
-                if error.error_name != "NO_NODES_AVAILABLE" or time.monotonic() > deadline:
+                if not is_starting(error) or time.monotonic() > deadline:
                     raise self._explained(error) from None
             except (Error, requests.RequestException) as error:
                 raise ClusterError("Trino does not answer", why=str(error), fix="penstock logs ID") from error

