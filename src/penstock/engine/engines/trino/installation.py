@@ -62,6 +62,8 @@ INSTALLED_BYTES = 270_000_000
 
 _UNUSED = re.compile(r"snowflake-jdbc|rocksdbjni|(?:osx|windows|darwin)[-_](?:x86_64|aarch_64)")
 """Files that only other catalogs, or other systems, need."""
+_UNFINISHED = ".unfinished-"
+"""The part of a directory's name that no other program would give it: such a one is removed."""
 _CHUNK_BYTES = 1 << 20
 _SPARE_BYTES = 200_000_000
 
@@ -103,7 +105,7 @@ def install(progress: Progress, repository: str = REPOSITORY) -> None:
     with _as_requirement(place), _alone(place.parent):
         if place.is_dir():
             return
-        for left in place.parent.glob(f"{place.name}.*"):
+        for left in place.parent.glob(f"{place.name}{_UNFINISHED}*"):
             shutil.rmtree(left)
         free, needed = shutil.disk_usage(place.parent).free, DOWNLOAD_BYTES + 2 * INSTALLED_BYTES + _SPARE_BYTES
         if free < needed:
@@ -112,7 +114,7 @@ def install(progress: Progress, repository: str = REPOSITORY) -> None:
                 why=f"it takes {needed / 1e6:.0f} MB for a while, and {place.parent} has {free / 1e6:.0f} MB",
                 fix="free some space, or choose another place with PENSTOCK_TRINO_HOME=/path",
             )
-        unfinished = Path(mkdtemp(prefix=f"{place.name}.", dir=place.parent))
+        unfinished = Path(mkdtemp(prefix=f"{place.name}{_UNFINISHED}", dir=place.parent))
         try:
             for archive in ARCHIVES:
                 file = unfinished / archive.name

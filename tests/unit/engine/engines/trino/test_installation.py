@@ -102,10 +102,13 @@ def test_the_server_and_the_plug_in_are_unpacked_without_what_nobody_needs(place
 
 
 def test_what_a_killed_installation_left_is_removed_by_the_next(place: Path, repository: Repository) -> None:
-    left = place / f"trino-{installation.VERSION}.abc" / "lib"
-    left.mkdir(parents=True)
+    left = place / f"trino-{installation.VERSION}.unfinished-abc" / "lib"
+    others = place / f"trino-{installation.VERSION}.mine"
+    for directory in (left, others):
+        directory.mkdir(parents=True)
     install(lambda _: None)
     assert not left.exists()
+    assert others.is_dir()
 
 
 def refused(place: Path) -> MissingRequirement:
