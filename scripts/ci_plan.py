@@ -197,8 +197,8 @@ def main() -> int:
         chosen = dict.fromkeys(TARGETS, since)
     else:
         print(f"{len(paths)} paths changed since the last whole pass, {commit[:12]}", file=sys.stderr)
-        rules = MAKEFILE in paths and _git("show", f"{commit}:{MAKEFILE}")
-        chosen = plan(paths, makefile_targets(rules, _git("show", f"HEAD:{MAKEFILE}")) if rules else TARGETS)
+        before, after = (_git("show", f"{of}:{MAKEFILE}") for of in (commit, "HEAD"))
+        chosen = plan(paths, makefile_targets(before, after))
     for target in _IN_ORDER:
         why = f"will run: {chosen[target]}" if target in chosen else "will not run: no changed path needs it"
         print(f"  {target:<16} {why}", file=sys.stderr)

@@ -45,6 +45,10 @@ class Given:
     artifacts: Path
     """The directory of logs, which are kept."""
 
+    def answers(self, texts: Sequence[str], execute: Callable[[str], dict[str, Any]]) -> Iterator[dict[str, Any]]:
+        """Execute statements as `in_turn` does."""
+        return in_turn(texts, str, execute, keep_going=self.keep_going, progress=self.progress)
+
 
 def main(arguments: list[str], run: Callable[[Given], Iterable[dict[str, Any]]]) -> int:
     """Run a driver, whose `run` gives the statements' results, and return its exit code."""

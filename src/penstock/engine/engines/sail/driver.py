@@ -28,7 +28,7 @@ from penstock.engine.engines.iceberg.tables import Reader
 from penstock.engine.engines.results import columns, rows
 from penstock.engine.engines.sail.privacy import close_to_others
 from penstock.engine.engines.sail.statements import in_sails_words, setting, split, writes
-from penstock.engine.engines.statement_driver import Given, in_turn, local_zone, main
+from penstock.engine.engines.statement_driver import Given, local_zone, main
 from penstock.errors import InvalidInput, PenstockError
 from penstock.model import ProcessSize
 
@@ -52,13 +52,7 @@ def run(given: Given) -> Iterator[dict[str, Any]]:
     ):
         tables.is_open = True
         runner = StatementRunner(spark, tables, given.limit)
-        yield from in_turn(
-            split(given.script),
-            lambda text: text,
-            runner.execute,
-            keep_going=given.keep_going,
-            progress=given.progress,
-        )
+        yield from given.answers(split(given.script), runner.execute)
 
 
 @contextmanager

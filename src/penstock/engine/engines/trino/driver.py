@@ -20,7 +20,7 @@ from trino.exceptions import Error, TrinoQueryError
 from penstock.engine.engines.iceberg.catalog import Tables, read_only, served
 from penstock.engine.engines.iceberg.tables import Reader
 from penstock.engine.engines.results import columns, rows
-from penstock.engine.engines.statement_driver import Given, in_turn, local_zone, main
+from penstock.engine.engines.statement_driver import Given, local_zone, main
 from penstock.engine.engines.trino import installation
 from penstock.engine.engines.trino.server import (
     CATALOG,
@@ -56,13 +56,7 @@ def run(given: Given) -> Iterator[dict[str, Any]]:
         connected(server, CATALOG, schema="default", timezone=local_zone()) as trino,
     ):
         runner = StatementRunner(trino, tables, given.limit)
-        yield from in_turn(
-            split(given.script),
-            lambda text: text,
-            runner.execute,
-            keep_going=given.keep_going,
-            progress=given.progress,
-        )
+        yield from given.answers(split(given.script), runner.execute)
 
 
 class StatementRunner:
