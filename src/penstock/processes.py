@@ -24,7 +24,8 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-_LISTENING = "0A"
+LISTENS, ESTABLISHED = "0A", "01"
+"""States of TCP sockets, as the kernel writes them."""
 """TCP_LISTEN, as proc(5) writes it."""
 _CLIENT_PORTS = Path("/proc/sys/net/ipv4/ip_local_port_range")
 _FIRST_PORT = 10_240
@@ -200,24 +201,43 @@ def processes_below(directory: Path) -> list[ProcessId]:
     return found
 
 
+@dataclass(frozen=True)
+class TcpSocket:
+    """A TCP socket of this machine, by its ports; `descriptor` is that of the process which was asked for, if any."""
+
+    local: int
+    remote: int
+    state: str
+    descriptor: int | None
+
+
+def tcp_sockets(pid: int) -> list[TcpSocket]:
+    """All TCP sockets, as a process sees them. Raises `OSError` where it has ended, or is another account's."""
+    root, descriptors = Path(f"/proc/{pid}"), {}
+    for entry in (root / "fd").iterdir():
+        with contextlib.suppress(OSError):  # the descriptor was closed meanwhile
+            descriptors[str(entry.readlink())] = int(entry.name)
+    tables = [(root / "net" / name).read_text(encoding="ascii").splitlines()[1:] for name in ("tcp", "tcp6")]
+    return [
+        TcpSocket(
+            int(line[1].rpartition(":")[2], 16),
+            int(line[2].rpartition(":")[2], 16),
+            line[3],
+            descriptors.get(f"socket:[{line[9]}]"),
+        )
+        for line in (line.split() for table in tables for line in table)
+    ]
+
+
 def listening_ports(process: ProcessId) -> set[int]:
     """The TCP ports on which the process listens; empty where it has ended or is not readable for this account."""
-    root = Path(f"/proc/{process.pid}")
-    sockets = set()
     try:
-        for descriptor in (root / "fd").iterdir():
-            with contextlib.suppress(OSError):  # the descriptor was closed meanwhile
-                sockets.add(str(descriptor.readlink()))
-        tables = [(root / "net" / name).read_text(encoding="ascii").splitlines()[1:] for name in ("tcp", "tcp6")]
+        found = tcp_sockets(process.pid)
     except OSError:
         return set()
     if not process.alive():  # its id may already belong to another process
         return set()
-    ports = set()
-    for line in (line.split() for table in tables for line in table):
-        if line[3] == _LISTENING and f"socket:[{line[9]}]" in sockets:
-            ports.add(int(line[1].rpartition(":")[2], 16))
-    return ports
+    return {one.local for one in found if one.state == LISTENS and one.descriptor is not None}
 
 
 def _reap(pid: int) -> None:
