@@ -17,37 +17,39 @@ private[cache] sealed abstract class AdmissionPolicy(val name: String) {
 
   /**
    * @param touches
-   *   how often each of the pages was read before without being kept, on average
+   *   how often each of the pages was read before without being kept
    */
-  def admits(touches: Double, read: AdmissionPolicy.Read, costs: => AdmissionPolicy.Costs): Boolean
+  def admits(touches: Seq[Int], read: AdmissionPolicy.Read, costs: => AdmissionPolicy.Costs): Boolean
 }
 
 private[cache] object AdmissionPolicy {
 
   /** Keeps whatever is read: for `cache warm`, and for who knows that everything is read again. */
   case object Always extends AdmissionPolicy("always") {
-    override def admits(touches: Double, read: Read, costs: => Costs): Boolean = true
+    override def admits(touches: Seq[Int], read: Read, costs: => Costs): Boolean = true
   }
 
   /** Keeps what is read for the second time, whatever that costs. */
   case object Again extends AdmissionPolicy("again") {
-    override def admits(touches: Double, read: Read, costs: => Costs): Boolean = isAgain(touches)
+    override def admits(touches: Seq[Int], read: Read, costs: => Costs): Boolean = isAgain(touches)
   }
 
   /**
    * Keeps what is read for the second time from a store that is slower than the tier, and at once what is expected to
-   * pay, as far as this process has measured both.
+   * pay, as far as this process has measured both. Bytes that nobody has asked for are fetched once the reads before
+   * would have paid for them: so a reader here and there spends at most twice what the better choice would have cost.
    */
   case object Measured extends AdmissionPolicy("measured") {
-    override def admits(touches: Double, read: Read, costs: => Costs): Boolean = {
+    override def admits(touches: Seq[Int], read: Read, costs: => Costs): Boolean = {
       val measured = costs
-      if (isAgain(touches)) measured.saved(read) > 0
-      else read.again * measured.saved(read) >= measured.spent(read)
+      val saved = measured.saved(read)
+      def hasShown = saved > 0 && saved * touches.sum / touches.size >= measured.spentOnOthers(read)
+      read.again * saved >= measured.spent(read) || (isAgain(touches) && hasShown)
     }
   }
 
   /** Of several pages half have been read before. */
-  private def isAgain(touches: Double): Boolean = touches >= 0.5
+  private def isAgain(touches: Seq[Int]): Boolean = touches.count(_ > 0) * 2 >= touches.size
 
   private val All = Seq(Measured, Again, Always)
 
@@ -87,7 +89,10 @@ private[cache] object AdmissionPolicy {
       request * read.wanted / read.request.max(1) + read.wanted * (transfer - reading)
 
     /** Nanoseconds that keeping the pages takes beyond reading the wanted bytes. */
-    def spent(read: Read): Double = (read.kept - read.wanted) * transfer + read.kept * writing
+    def spent(read: Read): Double = spentOnOthers(read) + read.wanted * writing
+
+    /** The part of [[spent]] that goes to bytes which the reader has not asked for. */
+    def spentOnOthers(read: Read): Double = (read.kept - read.wanted) * (transfer + writing)
   }
 
   object Costs {

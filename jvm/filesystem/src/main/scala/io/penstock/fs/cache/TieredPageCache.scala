@@ -150,10 +150,10 @@ private[cache] final class TieredPageCache(
 
   override def admits(of: ObjectVersion, first: Long, last: Long, wanted: Long, request: Long): Boolean =
     admission == AdmissionPolicy.Always || tiers.find(_.keeps).exists { tier =>
-      val touches = (first to last).iterator.map(index => math.min(tier.touches(of, index), 1)).sum
+      val touches = (first to last).map(tier.touches(of, _))
       val kept = math.min(of.length, (last + 1) * pageSize) - first * pageSize
       val read = AdmissionPolicy.Read(wanted, kept, request.max(wanted))
-      admission.admits(touches.toDouble / (last - first + 1), read, costsIn(tier))
+      admission.admits(touches, read, costsIn(tier))
     }
 
   private def costsIn(tier: Tier): AdmissionPolicy.Costs = {

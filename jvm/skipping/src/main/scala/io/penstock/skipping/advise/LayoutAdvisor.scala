@@ -210,7 +210,8 @@ private[advise] class Costs(notes: Seq[ScanNote], facts: TableFacts) {
 
   /** The estimated bytes that all scans would read. */
   def of(candidate: Candidate): Double =
-    notes.map(note => note.scans * facts.bytes * candidate.levels.map(reach(_, note)).product).sum
+    // Sorted: with sums that depend on the order of the notes, so did the choice among equal candidates.
+    notes.map(note => note.scans * facts.bytes * candidate.levels.map(reach(_, note)).product).sorted.sum
 
   /** The scans that a column of the layout serves, in words. */
   def use(column: String): String = {

@@ -127,6 +127,8 @@ class LayoutAdvisorTest extends AnyFunSuite with Properties {
       val advice = LayoutAdvisor.advise(notes, facts, None, objectBytes)
       assert(advice.bytesThen >= 0 && advice.bytesThen <= advice.bytesNow)
       assert(LayoutAdvisor.advise(notes.reverse, facts, None, objectBytes).layout == advice.layout)
+      val (there, back) = (new Costs(notes, facts), new Costs(notes.reverse, facts))
+      assert(new Candidates(facts, objectBytes).all.forall(candidate => there.of(candidate) == back.of(candidate)))
     }
   }
 }

@@ -8,7 +8,7 @@ import scala.util.{Try, Using}
 
 import org.apache.hadoop.conf.Configuration
 
-import io.penstock.fs.cache.CacheSettings
+import io.penstock.fs.cache.{CacheSettings, PageCaches}
 
 /** The state of Penstock's page cache before a pass. A client without a cache ignores its settings. */
 sealed trait Tier {
@@ -35,12 +35,15 @@ object Tier {
     }
   }
 
-  /** Each pass has a new, empty cache of its own. */
+  /** Each pass has a new, empty cache of its own, which is there before anything is timed: a process opens one once. */
   private final class Cold(place: Path, onDisk: Boolean) extends Tier {
     override def pass[T](configuration: Configuration)(use: Configuration => T): T = {
       val own = Files.createTempDirectory(place, "pass-")
-      try use(in(own, onDisk, configuration))
-      finally remove(own)
+      try {
+        val made = in(own, onDisk, configuration)
+        PageCaches.of(made).foreach(_.keeps)
+        use(made)
+      } finally remove(own)
     }
   }
 
