@@ -7,11 +7,13 @@ import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.impl.OpenFileParameters
 import org.apache.hadoop.fs.s3a.{S3AFileStatus, S3AFileSystem, Statistic, WriteOperationHelper}
 import org.apache.hadoop.fs.store.audit.AuditSpan
-import org.apache.hadoop.fs.{BlockLocation, FSDataInputStream, FileStatus, Path, PathFilter}
+import org.apache.hadoop.fs.permission.FsPermission
+import org.apache.hadoop.fs.{BlockLocation, FSDataInputStream, FSDataOutputStream, FileStatus, Path, PathFilter}
+import org.apache.hadoop.util.Progressable
 import org.apache.hadoop.util.functional.FutureIO
 
 import io.penstock.fs.cache.{CacheSettings, ObjectVersion, PageCache, PageCaches}
-import io.penstock.fs.commit.{CommitLog, Replacing}
+import io.penstock.fs.commit.{CommitLog, Replacing, WriteBehind}
 import io.penstock.fs.list.{EmptyDirectoryCleaner, ListedObject, ListingPrefetcher, OwnWrites, StorePages}
 import io.penstock.fs.locality.{LiveHosts, Ranges}
 import io.penstock.fs.read.{CachedObjects, PageStreamFactory, ScannedFile}
@@ -42,6 +44,20 @@ class PenstockFileSystem extends S3AFileSystem {
   override def createWriteOperationHelper(span: AuditSpan): WriteOperationHelper = {
     val s3a = super.createWriteOperationHelper(span)
     written.fold(s3a)(new WriteThroughOperations(s3a, this, _))
+  }
+
+  /** A task of Penstock's commit may have said that the file is to be closed behind it. */
+  override def create(
+      path: Path,
+      permission: FsPermission,
+      overwrite: Boolean,
+      bufferSize: Int,
+      replication: Short,
+      blockSize: Long,
+      progress: Progressable
+  ): FSDataOutputStream = {
+    val stream = super.create(path, permission, overwrite, bufferSize, replication, blockSize, progress)
+    WriteBehind.created(makeQualified(path), stream)
   }
 
   private lazy val strict = getConf.getBoolean(CacheSettings.Strict, false)

@@ -82,16 +82,13 @@ class AtomicCommitProtocol(jobId: String, path: String, dynamicPartitionOverwrit
   }
 
   override def onTaskCommit(message: TaskCommitMessage): Unit = message.obj match {
-    case TaskOutput.Committed(uploads) if job != null => job.accept(uploads)
+    case committed: TaskOutput.Committed if job != null => job.accept(committed)
     case _ => renaming.onTaskCommit(message)
   }
 
   override def commitJob(context: JobContext, messages: Seq[TaskCommitMessage]): Unit =
     if (job == null) renaming.commitJob(context, messages)
-    else
-      job.commit(
-        messages.iterator.map(_.obj).collect { case TaskOutput.Committed(uploads) => uploads }.toVector.flatten
-      )
+    else job.commit(job.uploads(messages.map(_.obj).collect { case committed: TaskOutput.Committed => committed }))
 
   override def abortJob(context: JobContext): Unit =
     if (job == null) renaming.abortJob(context) else job.abort()
@@ -136,7 +133,7 @@ final private[commit] class JobOutput(
   private val parallel = Parallel.of(conf)
 
   private val replacedBelow = mutable.Set.empty[Location]
-  private val accepted = mutable.Buffer.empty[Upload]
+  private val accepted = mutable.Buffer.empty[Location]
 
   /** Once true, taking the job back could take back what is decided. */
   private var mayBeDecided = false
@@ -150,6 +147,7 @@ final private[commit] class JobOutput(
    */
   def begin(settings: Configuration): Unit = {
     this.settings = settings
+    RunningJobs.begin(job)
     val store = (table.bucket, conf.get("fs.s3a.endpoint", ""))
     if (!proven.contains(store)) {
       new CommitLog(buckets(table.bucket), table).requireConditions()
@@ -161,9 +159,21 @@ final private[commit] class JobOutput(
   def replace(fs: S3AFileSystem, path: Path): Unit = synchronized(replacedBelow += JobOutput.directory(fs, path))
 
   /** A task's result has come. */
-  def accept(uploads: Vector[Upload]): Unit = synchronized(accepted ++= uploads)
+  def accept(committed: TaskOutput.Committed): Unit =
+    synchronized(accepted ++= committed.uploads.map(_.location) ++ committed.owed.map(_.file))
+
+  /**
+   * The uploads of these tasks, once executors have uploaded what they owe. Throws an `IOException` where one cannot;
+   * the job is to be aborted then.
+   */
+  def uploads(tasks: Seq[TaskOutput.Committed]): Vector[Upload] = {
+    val owed = tasks.flatMap(_.owed)
+    val late = if (owed.isEmpty) Vector.empty else RunningJobs.uploads(job, owed, LiveExecutors)
+    tasks.iterator.flatMap(_.uploads).toVector ++ late
+  }
 
   def commit(uploads: Vector[Upload]): Unit = {
+    RunningJobs.end(job)
     val scopes = replacedBelow.toVector ++ (if (dynamicPartitionOverwrite) Replacing.partitions(uploads) else Nil)
     val marked = settings.getBoolean(
       CommitConstants.CREATE_SUCCESSFUL_JOB_OUTPUT_DIR_MARKER,
@@ -189,12 +199,14 @@ final private[commit] class JobOutput(
   }
 
   /** Leaves nothing of the job; a decided job is left to be carried out by the next one. May be called twice. */
-  def abort(): Unit =
+  def abort(): Unit = {
+    RunningJobs.end(job)
     if (mayBeDecided) log.warn(s"Job $job is not taken back: it is decided, or may be")
     else {
       val known = synchronized(accepted.toVector)
       Leftovers.abort(buckets, parallel, job, CommitRecord.places(table, known))
     }
+  }
 }
 
 private[commit] object JobOutput {

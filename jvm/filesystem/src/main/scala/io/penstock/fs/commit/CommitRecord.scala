@@ -48,7 +48,7 @@ final private[commit] case class CommitRecord(
 ) {
 
   /** Everywhere an attempt of this job may have uploaded to. */
-  def places: Vector[Location] = CommitRecord.places(table, uploads)
+  def places: Vector[Location] = CommitRecord.places(table, uploads.map(_.location))
 }
 
 private[commit] object CommitRecord {
@@ -56,10 +56,10 @@ private[commit] object CommitRecord {
   val Version = 1
 
   /** The table, and the directories of files that lie elsewhere (partitions with a location of their own). */
-  def places(table: Location, uploads: Iterable[Upload]): Vector[Location] =
-    table +: uploads.iterator
-      .filterNot(upload => upload.bucket == table.bucket && upload.key.startsWith(table.key))
-      .map(upload => Location(upload.bucket, parent(upload.key)))
+  def places(table: Location, files: Iterable[Location]): Vector[Location] =
+    table +: files.iterator
+      .filterNot(file => file.bucket == table.bucket && file.key.startsWith(table.key))
+      .map(file => Location(file.bucket, parent(file.key)))
       .distinct
       .toVector
 

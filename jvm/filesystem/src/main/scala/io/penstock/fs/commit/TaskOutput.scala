@@ -25,8 +25,10 @@ final private[commit] class TaskOutput(job: String, context: TaskAttemptContext,
   // The fourth name below the magic one is what S3A takes for the attempt's; what follows __base is below the target.
   private val magic = s"${CommitConstants.MAGIC_PATH_PREFIX}$job/job/0/tasks/$attempt/__base"
 
-  /** Where each file that was begun is to appear. */
-  private val begun = mutable.Buffer.empty[Path]
+  /** Where each file that was begun is to appear, and by which path it is written. */
+  private val begun = mutable.Buffer.empty[(Path, Path)]
+
+  private val behind = WriteBehind.attempt(job, () => taken(attempt, remove = true))
 
   /** Where to write the file that is to appear in `directory`. */
   def file(directory: Path, spec: FileNameSpec): Path = {
@@ -34,8 +36,17 @@ final private[commit] class TaskOutput(job: String, context: TaskAttemptContext,
     // Another attempt has another name: what this one aborts, by its key, cannot be what that one has uploaded.
     val part = "%s-%05d".format(context.getConfiguration.get(BaseName, "part"), id.getTaskID.getId)
     val name = s"${spec.prefix}$part-$job-${id.getId}${spec.suffix}"
-    begun += new Path(directory, name)
-    new Path(directory, s"$magic/$name")
+    val (target, written) = (new Path(directory, name), qualified(new Path(directory, s"$magic/$name")))
+    begun += target -> written
+    behind.foreach(WriteBehind.expect(written, locationOf(target), _))
+    written
+  }
+
+  private def qualified(path: Path): Path = path.getFileSystem(context.getConfiguration).makeQualified(path)
+
+  private def locationOf(target: Path): Location = {
+    val uri = qualified(target).toUri
+    Location(uri.getHost, uri.getPath.stripPrefix("/"))
   }
 
   /** Of the files that are written to their end. */
@@ -43,21 +54,25 @@ final private[commit] class TaskOutput(job: String, context: TaskAttemptContext,
 
   /** Throws Spark's `CommitDeniedException` where another attempt of the task was allowed to commit. */
   def commit(): TaskOutput.Committed = {
-    val committed = uploads
-    if (committed.nonEmpty) {
+    if (uploads.nonEmpty || behind.exists(_.openFiles.nonEmpty)) {
       val id = context.getTaskAttemptID
       SparkHadoopMapRedUtil.commitTask(Permission, context, id.getJobID.getId, id.getTaskID.getId)
     }
-    taken(attempt, remove = true)
-    Committed(committed)
+    forgetUnwritten()
+    val (uploaded, owed) = behind.fold((taken(attempt, remove = true), Vector.empty[Ticket]))(_.commit())
+    Committed(uploaded, owed)
   }
+
+  private def forgetUnwritten(): Unit = begun.foreach { case (_, written) => WriteBehind.forget(written) }
 
   /** Leaves nothing of the attempt, also where Spark interrupts it: an interrupted thread could send no request. */
   def abort(): Unit = {
     val interrupted = Thread.interrupted()
     try {
+      forgetUnwritten()
+      behind.foreach(_.settle())
       val known = taken(attempt, remove = true).groupBy(_.key)
-      for ((fs, paths) <- begun.groupBy(_.getFileSystem(context.getConfiguration))) fs match {
+      for ((fs, paths) <- begun.map(_._1).groupBy(_.getFileSystem(context.getConfiguration))) fs match {
         case s3a: S3AFileSystem =>
           val bucket = open(s3a)
           for (key <- paths.map(fs.makeQualified(_).toUri.getPath.stripPrefix("/")))
@@ -89,8 +104,8 @@ private[commit] object TaskOutput {
       found.nonEmpty
     }
 
-  /** What a task tells the driver. */
-  final case class Committed(uploads: Vector[Upload])
+  /** What a task tells the driver: which files it has uploaded, and which its executor still owes. */
+  final case class Committed(uploads: Vector[Upload], owed: Vector[Ticket])
 
   private def taken(attempt: String, remove: Boolean): Vector[Upload] = {
     val pending = InMemoryMagicCommitTracker.getTaskAttemptIdToMpuMetadata

@@ -99,6 +99,9 @@ object Counters {
   val FilesCommitted: Counter = counter("files_committed")
   val CommitsRolledForward: Counter = counter("commits_rolled_forward")
 
+  /** Files whose tasks went on while they were uploaded. */
+  val FilesClosedBehind: Counter = counter("files_closed_behind")
+
   val All: Vector[Counter] = counters.result()
 
   /** Every sum by its name; not one instant's, but never misses what happened before the call. */

@@ -20,12 +20,14 @@ object ExecutorHosts {
    * known; none outside Spark. Asks the driver, from an executor too: that is where Spark lists tables of many
    * partitions.
    */
-  def now(): Set[String] = Option(SparkEnv.get).toSet[SparkEnv].flatMap { env =>
+  def now(): Set[String] = registered().filterNot(_.isDriver).map(id => NodeName.of(id.topologyInfo).getOrElse(id.host))
+
+  /** The identifiers of the executors that are there, the driver's own included. */
+  def executors(): Set[String] = registered().map(_.executorId)
+
+  private def registered(): Set[BlockManagerId] = Option(SparkEnv.get).toSet[SparkEnv].flatMap { env =>
     env.blockManager.master.driverEndpoint
       .askSync[Map[BlockManagerId, (Long, Long)]](GetMemoryStatus, Patience)
-      .keysIterator
-      .filterNot(_.isDriver)
-      .map(id => NodeName.of(id.topologyInfo).getOrElse(id.host))
-      .toSet
+      .keySet
   }
 }

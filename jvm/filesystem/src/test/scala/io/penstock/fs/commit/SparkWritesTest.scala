@@ -10,28 +10,44 @@ import org.scalatest.concurrent.Eventually._
 import org.scalatest.funsuite.AnyFunSuite
 import org.scalatest.time.SpanSugar._
 
+import io.penstock.fs.PenstockFileSystem
+import io.penstock.fs.metrics.Counters
 import io.penstock.fs.testing.Store
 
-class SparkWritesTest extends AnyFunSuite with BeforeAndAfterAll {
+/** Spark's writes, by the class that commits them. */
+class SparkWritesTest extends SparkWrites(Map.empty)
+
+/** The same where tasks end before their files are uploaded. */
+class SparkWritesBehindTest extends SparkWrites(CommittingSpark.Behind) {
+
+  test("files are closed behind their tasks") {
+    val before = Counters.FilesClosedBehind.value
+    rows(0, 5).write.parquet(path("behind"))
+    assert(Counters.FilesClosedBehind.value == before + 2)
+    assertClean("behind")
+  }
+}
+
+abstract class SparkWrites(settings: Map[String, String]) extends AnyFunSuite with BeforeAndAfterAll {
 
   private lazy val bucket = Store.newBucket()
   private lazy val other = Store.newBucket()
-  private lazy val spark: SparkSession = CommittingSpark.start()
+  private lazy val spark: SparkSession = CommittingSpark.start(more = settings)
 
   override def afterAll(): Unit = spark.stop()
 
-  import SparkWritesTest._
+  import SparkWrites._
 
-  private def rows(from: Int, to: Int): DataFrame =
+  protected def rows(from: Int, to: Int): DataFrame =
     spark.range(from, to, 1, 2).selectExpr("id", "id % 3 as part")
 
   private def ids(table: String): Seq[Long] =
     spark.read.parquet(path(table)).select("id").collect().map(_.getLong(0)).toSeq.sorted
 
-  private def path(table: String): String = bucket.path(table).toString
+  protected def path(table: String): String = bucket.path(table).toString
 
   /** The table's commit log at rest, and no trace of how it came about. */
-  private def assertClean(table: String): Unit = {
+  protected def assertClean(table: String): Unit = {
     assert(bucket.pendingUploads().isEmpty)
     val keys = bucket.list(table + "/")
     assert(keys.filter(_.contains("__magic")).isEmpty)
@@ -155,12 +171,18 @@ class SparkWritesTest extends AnyFunSuite with BeforeAndAfterAll {
   }
 }
 
-object SparkWritesTest {
+object SparkWrites {
   private def dataFiles(keys: Seq[String]): Seq[String] = keys.filterNot(_.split('/').exists(_.startsWith("_")))
 }
 
 /** Spark in this JVM, writing to the tests' store as a user's Spark does. */
 object CommittingSpark {
+
+  val Behind: Map[String, String] = Map(
+    "spark.plugins" -> classOf[WriteBehindPlugin].getName,
+    s"spark.hadoop.${WriteBehind.Size}" -> "64m",
+    "spark.hadoop.fs.s3a.impl" -> classOf[PenstockFileSystem].getName
+  )
 
   def settings(protocol: Class[_ <: AtomicCommitProtocol]): Map[String, String] =
     Store
