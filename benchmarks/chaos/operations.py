@@ -82,16 +82,18 @@ SPECULATIVE = {
     "spark.locality.wait": "0s",
 }
 
+WRITE_BEHIND = {"spark.hadoop.fs.s3a.penstock.write.behind.size": "64m"}
+
 
 def works(seed: str, *, jobs: int) -> list[Work]:
-    """Two applications that write and one that reads, with about `jobs` jobs in total."""
+    """Two applications that write, one of them behind its tasks, and one that reads; about `jobs` jobs in total."""
     chance = random.Random(seed)
     each = max(2, jobs // 8)
-    writers = [_writer(chance, f"w{number}", each) for number in (1, 2)]
+    writers = [_writer(chance, "w1", each, {}), _writer(chance, "w2", each, WRITE_BEHIND)]
     return [*writers, _reader(chance, "r1", max(1, (jobs - 4 * each) // 4))]
 
 
-def _writer(chance: random.Random, name: str, each: int) -> Work:
+def _writer(chance: random.Random, name: str, each: int, settings: Mapping[str, str]) -> Work:
     shared = [_shared(chance, f"{name}-s{number}") for number in range(each)]
     own: list[Job] = []
     while len(own) < each:
@@ -99,7 +101,7 @@ def _writer(chance: random.Random, name: str, each: int) -> Work:
         own.append(_write(chance, identity, chance.choice(WRITES), table))
         if len(own) < each and chance.random() < 0.6:
             own.append(Job(f"{name}-o{len(own)}", LOOK, table))
-    return Work(name, (tuple(shared), tuple(own)), executors=2, settings=SPECULATIVE)
+    return Work(name, (tuple(shared), tuple(own)), executors=2, settings=SPECULATIVE | settings)
 
 
 def _shared(chance: random.Random, identity: str) -> Job:

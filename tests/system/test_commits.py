@@ -81,17 +81,17 @@ print("RESULT", json.dumps(outcome))
 
 
 class Stalling(RecordingGateway):
-    """A gateway that passes everything on until the second request of the awaited kind, then nothing until `resume`."""
+    """A gateway that passes everything on until the awaited request, then nothing until `resume`."""
 
     def __init__(self, upstream: tuple[str, int]) -> None:
         self.stalled = threading.Event()
         self._kind = (b"", b"")
-        self._seen = 0
+        self._left = 0
         self._lock = threading.Lock()
         super().__init__(upstream)
 
-    def await_request(self, method: str, parameter: str) -> None:
-        self._kind, self._seen = (f"{method} ".encode(), f"{parameter}=".encode()), 0
+    def await_request(self, number: int, method: str, parameter: str) -> None:
+        self._kind, self._left = (f"{method} ".encode(), f"{parameter}=".encode()), number
 
     def resume(self) -> None:
         self.stalled.clear()
@@ -101,8 +101,8 @@ class Stalling(RecordingGateway):
         if not (data.startswith(method) and parameter in data.split(b"\r\n", 1)[0]):
             return
         with self._lock:
-            self._seen += 1
-            if self._seen == 2:
+            self._left -= 1
+            if self._left == 0:
                 self.stalled.set()
 
     def passes(self) -> bool:
@@ -147,7 +147,7 @@ def test_a_driver_killed_in_its_commit_is_finished_by_the_sweep(
             store.put(f"{table}/{partition}/{name}", b"of an earlier job")
 
     # Three of the four partitions: uploads of 100, 101 and 102. The driver completes them.
-    stalling.await_request("POST", "uploadId")
+    stalling.await_request(2, "POST", "uploadId")
     overwrite = ["100", "103", "overwrite", f"{lake.root}/{table}"]
     command = Command(shared_home).start(
         "run", *SMALL, *DYNAMIC, "--lake", "stalling", "--name", "killed", str(script), *overwrite
@@ -188,7 +188,7 @@ def test_an_executor_killed_while_it_writes_leaves_no_trace_in_the_table(
     script.write_text(WRITES)
     table = "commits/lost"
     # The second of the task's four files, one for each partition.
-    stalling.await_request("PUT", "partNumber")
+    stalling.await_request(2, "PUT", "partNumber")
     command = Command(shared_home).start(
         "run", *SMALL, "--lake", "stalling", "--name", "lost", str(script), "0", "12", "append", f"{lake.root}/{table}"
     )
@@ -207,6 +207,43 @@ def test_an_executor_killed_while_it_writes_leaves_no_trace_in_the_table(
     assert not [entry.key for entry in store.list(table + "/") if "__magic" in entry.key]
     swept = json.loads(Command(shared_home).ok("lake", "sweep", table + "/", "--json", "--older-than", "0s"))
     assert swept["found"] == []
+
+
+def test_a_job_whose_executor_is_lost_with_a_file_it_owes_fails_and_leaves_nothing(
+    shared_home: Home, stalling: Stalling, tmp_path: Path
+) -> None:
+    lake = Lakes(shared_home).get()
+    store = open_store(shared_home, lake)
+    script = tmp_path / "writes.py"
+    script.write_text(WRITES)
+    table = "commits/owed"
+    behind = ["--conf", "spark.hadoop.fs.s3a.penstock.write.behind.size=64m"]
+    # One row is one file, whose only part is stalled. Its task ends all the same.
+    stalling.await_request(1, "PUT", "partNumber")
+    command = Command(shared_home).start(
+        "run", *SMALL, *behind, "--lake", "stalling", "--name", "owed", str(script), "0", "1", "append",
+        f"{lake.root}/{table}",
+    )  # fmt: skip
+    assert stalling.stalled.wait(180)
+    (application,) = named(Engine(shared_home), "owed")
+    within(lambda: "executors still upload 1 of 1 files" in driver_log(shared_home, application.id), 120)
+    executors = [process for process in processes_of(application.id) if b"--executor-id" in command_line(process)]
+    for process in executors:
+        os.kill(process, signal.SIGKILL)
+    stalling.resume()
+    _, err = command.communicate(timeout=240)
+
+    assert executors
+    assert command.returncode != 0
+    assert "was lost before it had uploaded" in err, err
+    assert "write.behind.size=0" in err, err
+    assert not list(store.list(table + "/part="))
+    swept = json.loads(Command(shared_home).ok("lake", "sweep", table + "/", "--json", "--older-than", "0s"))
+    assert swept["found"] == []
+
+
+def driver_log(home: Home, application: str) -> str:
+    return Command(home).ok("logs", application, "--stream", "log")
 
 
 def ids(store: S3ObjectStore, table: str, directory: Path) -> list[int]:

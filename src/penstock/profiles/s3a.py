@@ -293,9 +293,10 @@ _SIGHT = (
     ),
     Setting(
         "spark.plugins",
-        "io.penstock.fs.metrics.LakeMetrics,io.penstock.fs.scan.DamagedFilePlugin",
+        "io.penstock.fs.metrics.LakeMetrics,io.penstock.fs.scan.DamagedFilePlugin,io.penstock.fs.commit.WriteBehindPlugin",
         "The file system's counters are Spark metrics too, so that any of Spark's sinks shows them; cached pages of a "
-        "file that a reader cannot parse are dropped: they may have been damaged in transit",
+        "file that a reader cannot parse are dropped: they may have been damaged in transit; the third lets tasks end "
+        "before their uploads, where fs.s3a.penstock.write.behind.size allows it",
         "docs/guide/filesystem.md",
     ),
 )

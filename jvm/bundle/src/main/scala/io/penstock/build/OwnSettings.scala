@@ -3,6 +3,7 @@ package io.penstock.build
 import org.apache.spark.penstock.Declared
 
 import io.penstock.fs.cache.CacheSettings
+import io.penstock.fs.commit.WriteBehind
 
 /**
  * The settings of Penstock's own file system: the cache's with their kinds, others as the literals they are read by.
@@ -11,7 +12,7 @@ object OwnSettings {
 
   private val Key = raw"fs\.s3a\.penstock(\.[a-z]+)+".r
 
-  def declared(): Seq[Declared] = mentioned() ++ cache
+  def declared(): Seq[Declared] = mentioned() ++ cache :+ Declared(WriteBehind.Size, "size", Some("0"))
 
   // A tier's size may be a percentage, which is no size to Hadoop.
   private val cache: Seq[Declared] = Seq(

@@ -5,9 +5,9 @@ import java.util.concurrent.CompletableFuture
 
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.impl.OpenFileParameters
+import org.apache.hadoop.fs.permission.FsPermission
 import org.apache.hadoop.fs.s3a.{S3AFileStatus, S3AFileSystem, Statistic, WriteOperationHelper}
 import org.apache.hadoop.fs.store.audit.AuditSpan
-import org.apache.hadoop.fs.permission.FsPermission
 import org.apache.hadoop.fs.{BlockLocation, FSDataInputStream, FSDataOutputStream, FileStatus, Path, PathFilter}
 import org.apache.hadoop.util.Progressable
 import org.apache.hadoop.util.functional.FutureIO

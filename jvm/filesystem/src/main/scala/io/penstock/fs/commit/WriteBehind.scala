@@ -21,10 +21,10 @@ import io.penstock.fs.metrics.Counters
  * [[WriteBehind.Size]] above 0.
  *
  * What it promises: a job commits only when the store has taken every byte of every file. A task whose file is still on
- * its way hands the driver a [[Ticket]]; its executor uploads on behind the tasks that follow, and tells the driver when
- * the store has the file, or why it never will. The driver waits for every ticket of the job before it decides the job.
- * Where an upload fails, or its executor is lost, the job fails and leaves nothing: its task was done, so that Spark
- * would not run it again.
+ * its way hands the driver a [[Ticket]]; its executor uploads on behind the tasks that follow, and tells the driver
+ * when the store has the file, or why it never will. The driver waits for every ticket of the job before it decides the
+ * job. Where an upload fails, or its executor is lost, the job fails and leaves nothing: its task was done, so that
+ * Spark would not run it again.
  *
  * Any other file of the lake is closed as Hadoop promises: here are only files that a task of [[AtomicCommitProtocol]]
  * has begun, which nobody can read before the job commits. Their bytes wait where S3A keeps blocks for their upload; no
@@ -89,16 +89,18 @@ final private[commit] case class TicketBook(
    *   left: why the job cannot commit; else its uploads in the order of the tickets, or none while some are open
    */
   def settled(tickets: Seq[Ticket], gone: Set[String]): Either[String, Option[Vector[Upload]]] = {
-    val problem = tickets.iterator.flatMap { ticket =>
-      (failures.get(ticket.file), uploads.get(ticket.file)) match {
-        case (Some(why), _) => Some(s"${ticket.file} could not be uploaded: $why")
-        case (None, Some(upload)) if upload.bytes != ticket.bytes =>
-          Some(s"${ticket.file} has ${upload.bytes} bytes in the store, and ${ticket.bytes} were written")
-        case (None, None) if gone(ticket.executor) =>
-          Some(s"executor ${ticket.executor} was lost before it had uploaded ${ticket.file}")
-        case _ => None
+    val problem = tickets.iterator
+      .flatMap { ticket =>
+        (failures.get(ticket.file), uploads.get(ticket.file)) match {
+          case (Some(why), _) => Some(s"${ticket.file} could not be uploaded: $why")
+          case (None, Some(upload)) if upload.bytes != ticket.bytes =>
+            Some(s"${ticket.file} has ${upload.bytes} bytes in the store, and ${ticket.bytes} were written")
+          case (None, None) if gone(ticket.executor) =>
+            Some(s"executor ${ticket.executor} was lost before it had uploaded ${ticket.file}")
+          case _ => None
+        }
       }
-    }.nextOption()
+      .nextOption()
     problem.toLeft(Option.when(open(tickets).isEmpty)(tickets.iterator.map(ticket => uploads(ticket.file)).toVector))
   }
 }
@@ -171,12 +173,12 @@ private[commit] object RunningJobs {
 
   private def tell(job: String, tickets: Seq[Ticket]): Unit = {
     val open = books.getOrElse(job, TicketBook()).open(tickets)
-    log.info(s"Job $job waits for ${open.size} files (${open.map(_.bytes).sum} bytes) that executors are uploading")
+    log.info(s"Job $job: executors still upload ${open.size} of ${tickets.size} files, ${open.map(_.bytes).sum} bytes")
   }
 }
 
 /** The files that this executor closes behind its tasks, if it does. */
-private[fs] object WriteBehind {
+object WriteBehind {
 
   /** Bytes of closed files that an executor may still have to upload; when there are more, tasks wait. 0: none. */
   val Size = "fs.s3a.penstock.write.behind.size"
@@ -207,7 +209,7 @@ private[fs] object WriteBehind {
   private[commit] def forget(path: Path): Unit = awaited.remove(path): Unit
 
   /** The stream of a path that was just created: one whose `close` does not wait, if a task has said so. */
-  def created(path: Path, stream: FSDataOutputStream): FSDataOutputStream = awaited.remove(path) match {
+  private[fs] def created(path: Path, stream: FSDataOutputStream): FSDataOutputStream = awaited.remove(path) match {
     case null => stream
     case (file, files) => new ClosedBehind(stream, path, file, files)
   }
@@ -351,10 +353,11 @@ final private[commit] class AttemptFiles(job: String, uploads: BackgroundUploads
       ended(file, failed)
     }
     if (submitted) Counters.FilesClosedBehind.increment()
-    else synchronized {
-      open.remove(file)
-      notifyAll()
-    }
+    else
+      synchronized {
+        open.remove(file)
+        notifyAll()
+      }
     submitted
   }
 

@@ -87,11 +87,16 @@ class WriteBehindTest extends AnyFunSuite with Eventually {
         }
     )
     private val noted = mutable.Buffer.empty[Upload]
-    val attempt = new AttemptFiles("job", uploads, () => noted.synchronized {
-      val all = noted.toVector
-      noted.clear()
-      all
-    })
+    val attempt = new AttemptFiles(
+      "job",
+      uploads,
+      () =>
+        noted.synchronized {
+          val all = noted.toVector
+          noted.clear()
+          all
+        }
+    )
 
     /** A file whose close ends when the latch is let go; by failing if `failure` is there. */
     def close(name: String, bytes: Long = 10, failure: Option[IOException] = None): (Boolean, CountDownLatch) = {
@@ -118,7 +123,9 @@ class WriteBehindTest extends AnyFunSuite with Eventually {
     assert(owed == Seq(Ticket("7", locationOf("late"), 10)))
     assert(world.heard.isEmpty)
     late._2.countDown()
-    assert(world.next() == UploadReport.Arrived("job", Upload("lake", "table/late", "upload of late", Vector.empty, 10)))
+    assert(
+      world.next() == UploadReport.Arrived("job", Upload("lake", "table/late", "upload of late", Vector.empty, 10))
+    )
   }
 
   test("a file that fails before its task commits fails the task, which can be run again") {
