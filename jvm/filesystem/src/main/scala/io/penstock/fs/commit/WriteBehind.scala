@@ -254,6 +254,7 @@ final private[commit] class BackgroundUploads(val executor: String, most: Long, 
   import BackgroundUploads._
 
   private var waiting = 0L
+  private var takesMore = true
   @volatile private var stopped = false
 
   private val threads = Executors.newFixedThreadPool(
@@ -267,18 +268,20 @@ final private[commit] class BackgroundUploads(val executor: String, most: Long, 
 
   /** Runs it some time, if the bytes have room; false if they do not. */
   def submit(bytes: Long)(upload: () => Seq[UploadReport]): Boolean = {
-    val taken = synchronized {
-      val fits = !stopped && waiting + bytes <= most
-      if (fits) waiting += bytes
-      fits
-    }
-    if (taken) threads.execute { () =>
+    val work: Runnable = () => {
       val reports =
         try upload()
         finally synchronized(waiting -= bytes)
       reports.foreach(tell)
     }
-    taken
+    synchronized {
+      val fits = takesMore && waiting + bytes <= most
+      if (fits) {
+        waiting += bytes
+        threads.execute(work)
+      }
+      fits
+    }
   }
 
   private def tell(report: UploadReport): Unit = {
@@ -297,7 +300,10 @@ final private[commit] class BackgroundUploads(val executor: String, most: Long, 
 
   /** Ends what was begun, as far as there is time: an executor that is asked to leave redeems its tickets first. */
   def stop(): Unit = {
-    threads.shutdown()
+    synchronized {
+      takesMore = false
+      threads.shutdown()
+    }
     threads.awaitTermination(StopSeconds, TimeUnit.SECONDS): Unit
     stopped = true
   }
