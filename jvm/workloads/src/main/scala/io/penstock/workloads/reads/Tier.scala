@@ -41,7 +41,7 @@ object Tier {
       val own = Files.createTempDirectory(place, "pass-")
       try {
         val made = in(own, onDisk, configuration)
-        PageCaches.of(made).foreach(_.keeps)
+        if (made.get(StreamFactory) != null) PageCaches.of(made).foreach(_.keeps)
         use(made)
       } finally remove(own)
     }
@@ -67,6 +67,11 @@ object Tier {
     made.set(unused, "0")
     made
   }
+
+  /**
+   * S3A's setting by which its streams are Penstock's; other clients have no cache to open, nor the classes for one.
+   */
+  private val StreamFactory = "fs.s3a.input.stream.custom.factory"
 
   /** More than is read: eviction is measured elsewhere. */
   private val Room = "8G"
