@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 """Choose the Makefile targets that a change needs beside `make check` and `make test`, by the paths it touches.
 
-    ci_plan.py            print the targets, a line each, and the reasons on standard error
-    ci_plan.py --record   note in .ci/whole-pass that HEAD passed every target; commit that file with the next change
+    ci_plan.py                       print the targets, a line each, and the reasons on standard error
+    ci_plan.py --record [TARGET …]   note in .ci/whole-pass that HEAD passed these targets, or all, in CI or on a clean
+                                     clone with CI=true; commit that file with the next change
 
-The change is everything since the commit that .ci/whole-pass names, the last one that passed every target. All targets
-are chosen where a path is not in the table, or where that commit is not in the history. Of the Makefile, the rules
-decide that a target needs.
+For each target, the change is everything since the commit that .ci/whole-pass names for it, the last one that passed
+it. A target is chosen where no such commit is in the history, or where a path is not in the table. Of the Makefile, the
+rules decide that a target needs.
 """
 
 from __future__ import annotations
@@ -184,25 +185,53 @@ def changed_since(commit: str) -> list[str] | None:
         return None
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--record", action="store_true", help="note that HEAD passed every target")
-    if parser.parse_args().record:
-        RECORD.write_text(_git("rev-parse", "HEAD"), encoding="ascii")
-        return 0
-    commit = RECORD.read_text(encoding="ascii").strip() if RECORD.exists() else ""
+def passes(record: str) -> dict[str, str]:
+    """The commit of each target's last pass; a record of a commit alone is of all targets."""
+    lines = [line.split() for line in record.splitlines() if line.strip()]
+    if [len(words) for words in lines] == [1]:
+        return dict.fromkeys(TARGETS, lines[0][0])
+    return {words[0]: words[1] for words in lines}
+
+
+def recorded(record: str, targets: Iterable[str], commit: str) -> str:
+    """The record after these targets have passed at `commit`."""
+    known = passes(record) | dict.fromkeys(targets, commit)
+    return "".join(f"{target} {known[target]}\n" for target in TARGETS if target in known)
+
+
+def reasons_since(commit: str) -> dict[str, str]:
+    """The targets, and parts of them, that changes since `commit` need, each with its reason."""
     paths = changed_since(commit) if commit else None
     if paths is None:
-        since = f"the last whole pass, {commit[:12]}, is not in the history" if commit else "no whole pass is recorded"
-        chosen = dict.fromkeys(TARGETS, since)
-    else:
-        print(f"{len(paths)} paths changed since the last whole pass, {commit[:12]}", file=sys.stderr)
-        before, after = (_git("show", f"{of}:{MAKEFILE}") for of in (commit, "HEAD"))
-        chosen = plan(paths, makefile_targets(before, after))
+        why = f"its last pass, {commit[:12]}, is not in the history" if commit else "no pass of it is recorded"
+        return dict.fromkeys(TARGETS, why)
+    before, after = (_git("show", f"{of}:{MAKEFILE}") for of in (commit, "HEAD"))
+    return {
+        target: f"{why}, since {commit[:12]}" for target, why in plan(paths, makefile_targets(before, after)).items()
+    }
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument(
+        "--record", nargs="*", metavar="TARGET", choices=TARGETS, help="note that HEAD passed these targets, or all"
+    )
+    arguments = parser.parse_args()
+    record = RECORD.read_text(encoding="ascii") if RECORD.exists() else ""
+    if arguments.record is not None:
+        head = _git("rev-parse", "HEAD").strip()
+        RECORD.write_text(recorded(record, arguments.record or TARGETS, head), encoding="ascii")
+        return 0
+    chosen: dict[str, str] = {}
+    for target in TARGETS:
+        since = reasons_since(passes(record).get(target, ""))
+        for part in (target, FAULTS) if target == CHAOS else (target,):
+            if part in since:
+                chosen[part] = since[part]
     for target in _IN_ORDER:
         why = f"will run: {chosen[target]}" if target in chosen else "will not run: no changed path needs it"
         print(f"  {target:<16} {why}", file=sys.stderr)
-    print("\n".join(chosen))
+    print("\n".join(target for target in _IN_ORDER if target in chosen))
     return 0
 
 

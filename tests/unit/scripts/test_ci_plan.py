@@ -114,3 +114,17 @@ def test_every_prefix_of_the_table_is_a_path_of_this_tree() -> None:
 def test_a_commit_outside_the_history_is_no_base() -> None:
     assert ci_plan.changed_since("0" * 40) is None
     assert ci_plan.changed_since("HEAD") == []
+
+
+def test_each_target_has_the_commit_of_its_own_last_pass() -> None:
+    assert ci_plan.passes("") == {}
+    of_all = ci_plan.passes("a1\n")
+    assert of_all == dict.fromkeys(TARGETS, "a1")
+    record = ci_plan.recorded("a1\n", [LAB, CHAOS], "b2")
+    assert ci_plan.passes(record) == of_all | {LAB: "b2", CHAOS: "b2"}
+    assert ci_plan.passes(ci_plan.recorded(record, TARGETS, "c3")) == dict.fromkeys(TARGETS, "c3")
+
+
+def test_a_target_without_a_pass_in_the_history_is_chosen() -> None:
+    assert set(ci_plan.reasons_since("")) == set(ci_plan.reasons_since("0" * 40)) == set(TARGETS)
+    assert ci_plan.reasons_since("HEAD") == {}
