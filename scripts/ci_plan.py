@@ -13,6 +13,7 @@ rules decide that a target needs.
 from __future__ import annotations
 
 import argparse
+import functools
 import re
 import subprocess
 import sys
@@ -199,6 +200,7 @@ def recorded(record: str, targets: Iterable[str], commit: str) -> str:
     return "".join(f"{target} {known[target]}\n" for target in TARGETS if target in known)
 
 
+@functools.cache
 def reasons_since(commit: str) -> dict[str, str]:
     """The targets, and parts of them, that changes since `commit` need, each with its reason."""
     paths = changed_since(commit) if commit else None

@@ -17,9 +17,9 @@ import pytest
 
 from penstock.engine.engine import Engine
 from penstock.home import Home
-from penstock.lake.model import Lake
+from penstock.lake.model import Lake, ObjectStore
 from penstock.lake.registry import Lakes
-from penstock.lake.s3 import S3ObjectStore, open_store
+from penstock.lake.s3 import open_store
 from tests.support.command import SMALL, Command, named
 from tests.support.recording_gateway import RecordingGateway, first_endpoint
 from tests.support.waiting import processes_of, within
@@ -110,6 +110,23 @@ class Stalling(RecordingGateway):
 
 
 @pytest.fixture
+def lake(shared_home: Home) -> Lake:
+    return Lakes(shared_home).get()
+
+
+@pytest.fixture
+def store(shared_home: Home, lake: Lake) -> ObjectStore:
+    return open_store(shared_home, lake)
+
+
+@pytest.fixture
+def script(tmp_path: Path) -> Path:
+    path = tmp_path / "writes.py"
+    path.write_text(WRITES)
+    return path
+
+
+@pytest.fixture
 def stalling(shared_home: Home) -> Iterator[Stalling]:
     lakes = Lakes(shared_home)
     lake = lakes.get()
@@ -123,7 +140,7 @@ def stalling(shared_home: Home) -> Iterator[Stalling]:
     gateway.close()
 
 
-def files(store: S3ObjectStore, lake: Lake, table: str) -> dict[str, set[str]]:
+def files(store: ObjectStore, table: str) -> dict[str, set[str]]:
     """Return the names of files by partition."""
     found: dict[str, set[str]] = {}
     for listed in store.list(table + "/part="):
@@ -133,12 +150,8 @@ def files(store: S3ObjectStore, lake: Lake, table: str) -> dict[str, set[str]]:
 
 
 def test_a_driver_killed_in_its_commit_is_finished_by_the_sweep(
-    shared_home: Home, stalling: Stalling, tmp_path: Path
+    shared_home: Home, lake: Lake, store: ObjectStore, stalling: Stalling, script: Path
 ) -> None:
-    lake = Lakes(shared_home).get()
-    store = open_store(shared_home, lake)
-    script = tmp_path / "writes.py"
-    script.write_text(WRITES)
     table = "commits/killed"
     # A commit that replaces partitions lists their files, and reads none.
     old = {f"part={part}": {f"part-00000-{uuid.uuid4()}-c000.snappy.parquet"} for part in range(4)}
@@ -163,29 +176,21 @@ def test_a_driver_killed_in_its_commit_is_finished_by_the_sweep(
 
     decided = [entry for entry in store.list(f"{table}/_penstock_commit/") if entry.size]
     assert len(decided) == 1
-    assert all(old[partition] <= names for partition, names in files(store, lake, table).items())
+    assert all(old[partition] <= names for partition, names in files(store, table).items())
 
-    report = json.loads(Command(shared_home).ok("lake", "sweep", table + "/", "--json"))
-    assert [(found["kind"], found["files"], found["action"]) for found in report["found"]] == [
-        ("commit", 3, "finished")
-    ]
-    new = files(store, lake, table)
+    assert swept(shared_home, table) == [("commit", 3, "finished")]
+    new = files(store, table)
     assert new["part=3"] == old["part=3"]
     for partition in ("part=0", "part=1", "part=2"):
         assert len(new[partition]) == 1
         assert not new[partition] & old[partition]
     # The record of the landed commit is kept a day for its driver, which will not ask for it here.
-    kept = json.loads(Command(shared_home).ok("lake", "sweep", table + "/", "--json"))["found"]
-    assert [(found["kind"], found["files"], found["action"]) for found in kept] == [("journal", 1, "kept")]
+    assert swept(shared_home, table) == [("journal", 1, "kept")]
 
 
 def test_an_executor_killed_while_it_writes_leaves_no_trace_in_the_table(
-    shared_home: Home, stalling: Stalling, tmp_path: Path
+    shared_home: Home, lake: Lake, store: ObjectStore, stalling: Stalling, script: Path
 ) -> None:
-    lake = Lakes(shared_home).get()
-    store = open_store(shared_home, lake)
-    script = tmp_path / "writes.py"
-    script.write_text(WRITES)
     table = "commits/lost"
     # The second of the task's four files, one for each partition.
     stalling.await_request(2, "PUT", "partNumber")
@@ -194,28 +199,21 @@ def test_an_executor_killed_while_it_writes_leaves_no_trace_in_the_table(
     )
     assert stalling.stalled.wait(180)
     (application,) = named(Engine(shared_home), "lost")
-    killed = [process for process in processes_of(application.id) if b"--executor-id" in command_line(process)]
-    for process in killed:
-        os.kill(process, signal.SIGKILL)
+    killed = kill_executors(application.id)
     stalling.resume()
     _, err = command.communicate(timeout=240)
 
     assert killed
     assert command.returncode == 0, err
-    assert all(len(names) == 1 for names in files(store, lake, table).values())
-    assert sorted(ids(store, table, tmp_path)) == list(range(12))
+    assert all(len(names) == 1 for names in files(store, table).values())
+    assert sorted(ids(store, table, script.parent)) == list(range(12))
     assert not [entry.key for entry in store.list(table + "/") if "__magic" in entry.key]
-    swept = json.loads(Command(shared_home).ok("lake", "sweep", table + "/", "--json", "--older-than", "0s"))
-    assert swept["found"] == []
+    assert swept(shared_home, table, "--older-than", "0s") == []
 
 
 def test_a_job_whose_executor_is_lost_with_a_file_it_owes_fails_and_leaves_nothing(
-    shared_home: Home, stalling: Stalling, tmp_path: Path
+    shared_home: Home, lake: Lake, store: ObjectStore, stalling: Stalling, script: Path
 ) -> None:
-    lake = Lakes(shared_home).get()
-    store = open_store(shared_home, lake)
-    script = tmp_path / "writes.py"
-    script.write_text(WRITES)
     table = "commits/owed"
     behind = ["--conf", "spark.hadoop.fs.s3a.penstock.write.behind.size=64m"]
     # One row is one file, whose only part is stalled. Its task ends all the same.
@@ -227,26 +225,37 @@ def test_a_job_whose_executor_is_lost_with_a_file_it_owes_fails_and_leaves_nothi
     assert stalling.stalled.wait(180)
     (application,) = named(Engine(shared_home), "owed")
     within(lambda: "executors still upload 1 of 1 files" in driver_log(shared_home, application.id), 120)
-    executors = [process for process in processes_of(application.id) if b"--executor-id" in command_line(process)]
-    for process in executors:
-        os.kill(process, signal.SIGKILL)
+    killed = kill_executors(application.id)
     stalling.resume()
     _, err = command.communicate(timeout=240)
 
-    assert executors
+    assert killed
     assert command.returncode != 0
     assert "was lost before it had uploaded" in err, err
     assert "write.behind.size=0" in err, err
     assert not list(store.list(table + "/part="))
-    swept = json.loads(Command(shared_home).ok("lake", "sweep", table + "/", "--json", "--older-than", "0s"))
-    assert swept["found"] == []
+    assert swept(shared_home, table, "--older-than", "0s") == []
+
+
+def kill_executors(application: str) -> list[int]:
+    """Kill the application's executors, and return their processes."""
+    killed = [process for process in processes_of(application) if b"--executor-id" in command_line(process)]
+    for process in killed:
+        os.kill(process, signal.SIGKILL)
+    return killed
+
+
+def swept(home: Home, table: str, *options: str) -> list[tuple[str, int, str]]:
+    """Sweep the table, and return kind, number of files and action of each leftover."""
+    report = json.loads(Command(home).ok("lake", "sweep", table + "/", "--json", *options))
+    return [(found["kind"], found["files"], found["action"]) for found in report["found"]]
 
 
 def driver_log(home: Home, application: str) -> str:
     return Command(home).ok("logs", application, "--stream", "log")
 
 
-def ids(store: S3ObjectStore, table: str, directory: Path) -> list[int]:
+def ids(store: ObjectStore, table: str, directory: Path) -> list[int]:
     """Return the column `id` of all rows, read by another engine than the one that wrote them."""
     for number, listed in enumerate(store.list(table + "/part=")):
         (directory / f"{number}.parquet").write_bytes(store.get(listed.key))
