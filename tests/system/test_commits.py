@@ -35,6 +35,14 @@ rows = spark.range(first, last, 1, 1).selectExpr("id", "id % 4 as part")
 rows.write.mode(mode).partitionBy("part").parquet(path)
 """
 
+SAVES = """
+import sys
+from pyspark.sql import SparkSession
+spark = SparkSession.builder.getOrCreate()
+first, last, mode, path = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3], sys.argv[4]
+spark.sparkContext.parallelize(range(first, last), 1).saveAsTextFile(path)
+"""
+
 # A table of the catalog is overwritten: by a query that fails, by one like it, and by one with other columns.
 REPLACES = """
 import json
@@ -120,9 +128,11 @@ def store(shared_home: Home, lake: Lake) -> ObjectStore:
 
 
 @pytest.fixture
-def script(tmp_path: Path) -> Path:
-    path = tmp_path / "writes.py"
-    path.write_text(WRITES)
+def script(tmp_path: Path, request: pytest.FixtureRequest) -> Path:
+    """The application that writes a query's rows, or, as `rdd`, that writes an RDD as text."""
+    kind = getattr(request, "param", "query")
+    path = tmp_path / f"{kind}.py"
+    path.write_text({"query": WRITES, "rdd": SAVES}[kind])
     return path
 
 
@@ -211,19 +221,44 @@ def test_an_executor_killed_while_it_writes_leaves_no_trace_in_the_table(
     assert swept(shared_home, table, "--older-than", "0s") == []
 
 
+@pytest.mark.parametrize("script", ["rdd"], indirect=True)
+def test_an_executor_killed_while_it_writes_an_rdd_leaves_no_trace_in_the_output(
+    shared_home: Home, lake: Lake, store: ObjectStore, stalling: Stalling, script: Path
+) -> None:
+    output = "commits/lost-rdd"
+    stalling.await_request(1, "PUT", "partNumber")
+    command = Command(shared_home).start(
+        "run", *SMALL, "--lake", "stalling", "--name", "lost-rdd", str(script), "0", "12", "", f"{lake.root}/{output}"
+    )
+    assert stalling.stalled.wait(180)
+    (application,) = named(Engine(shared_home), "lost-rdd")
+    killed = kill_executors(application.id)
+    stalling.resume()
+    _, err = command.communicate(timeout=240)
+
+    assert killed
+    assert command.returncode == 0, err
+    # Both attempts had this name; the upload of the first is gone.
+    assert [entry.key for entry in store.list(output + "/part-")] == [f"{output}/part-00000"]
+    assert store.get(f"{output}/part-00000").split() == [str(row).encode() for row in range(12)]
+    assert not [entry.key for entry in store.list(output + "/") if "__magic" in entry.key]
+    assert swept(shared_home, output, "--older-than", "0s") == []
+
+
+@pytest.mark.parametrize("script", ["query", "rdd"], indirect=True)
 def test_a_job_whose_executor_is_lost_with_a_file_it_owes_fails_and_leaves_nothing(
     shared_home: Home, lake: Lake, store: ObjectStore, stalling: Stalling, script: Path
 ) -> None:
-    table = "commits/owed"
+    table, name = f"commits/owed-{script.stem}", f"owed-{script.stem}"
     behind = ["--conf", "spark.hadoop.fs.s3a.penstock.write.behind.size=64m"]
     # One row is one file, whose only part is stalled. Its task ends all the same.
     stalling.await_request(1, "PUT", "partNumber")
     command = Command(shared_home).start(
-        "run", *SMALL, *behind, "--lake", "stalling", "--name", "owed", str(script), "0", "1", "append",
+        "run", *SMALL, *behind, "--lake", "stalling", "--name", name, str(script), "0", "1", "append",
         f"{lake.root}/{table}",
     )  # fmt: skip
     assert stalling.stalled.wait(180)
-    (application,) = named(Engine(shared_home), "owed")
+    (application,) = named(Engine(shared_home), name)
     within(lambda: "executors still upload 1 of 1 files" in driver_log(shared_home, application.id), 120)
     killed = kill_executors(application.id)
     stalling.resume()
@@ -233,7 +268,7 @@ def test_a_job_whose_executor_is_lost_with_a_file_it_owes_fails_and_leaves_nothi
     assert command.returncode != 0
     assert "was lost before it had uploaded" in err, err
     assert "write.behind.size=0" in err, err
-    assert not list(store.list(table + "/part="))
+    assert not list(store.list(table + "/part"))
     assert swept(shared_home, table, "--older-than", "0s") == []
 
 

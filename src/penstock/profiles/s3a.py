@@ -113,9 +113,17 @@ _COMMIT = (
     ),
     Setting(
         "spark.hadoop.mapreduce.outputcommitter.factory.scheme.s3a",
-        "org.apache.hadoop.fs.s3a.commit.S3ACommitterFactory",
-        "Without it Hadoop falls back to the committer that renames",
-        SPARK_CLOUD,
+        "io.penstock.fs.commit.AtomicCommitterFactory",
+        "Output of RDDs is committed as a whole, as Spark SQL's is. Without any such setting Hadoop falls back to the "
+        "committer that renames",
+        f"{SPARK_CLOUD}; {ATOMIC_COMMITS}",
+    ),
+    Setting(
+        "spark.hadoop.mapred.output.committer.class",
+        "io.penstock.fs.commit.AtomicMapredCommitter",
+        "The same for Hadoop's older interface, which saveAsTextFile and saveAsHadoopFile use. S3A has no committer "
+        "for it, so that Hadoop would copy every file into place",
+        ATOMIC_COMMITS,
     ),
     Setting(
         "spark.sql.streaming.checkpointFileManagerClass",
@@ -293,10 +301,10 @@ _SIGHT = (
     ),
     Setting(
         "spark.plugins",
-        "io.penstock.fs.metrics.LakeMetrics,io.penstock.fs.scan.DamagedFilePlugin,io.penstock.fs.commit.WriteBehindPlugin",
+        "io.penstock.fs.metrics.LakeMetrics,io.penstock.fs.scan.DamagedFilePlugin,io.penstock.fs.commit.CommitPlugin",
         "The file system's counters are Spark metrics too, so that any of Spark's sinks shows them; cached pages of a "
-        "file that a reader cannot parse are dropped: they may have been damaged in transit; the third lets tasks end "
-        "before their uploads, where fs.s3a.penstock.write.behind.size allows it",
+        "file that a reader cannot parse are dropped: they may have been damaged in transit; the third brings what "
+        "tasks report of their files to the driver, which commits them",
         "docs/guide/filesystem.md",
     ),
 )

@@ -65,6 +65,12 @@ _WITHOUT_PENSTOCK = Layer(
             SPARK_CLOUD,
         ),
         Setting(
+            _HADOOP + "mapred.output.committer.class",
+            "org.apache.hadoop.mapred.FileOutputCommitter",
+            "Hadoop's, not Penstock's: S3A has none for this interface",
+            "docs/guide/lab.md, 'Lab files'",
+        ),
+        Setting(
             "spark.sql.sources.commitProtocolClass",
             "org.apache.spark.internal.io.cloud.PathOutputCommitProtocol",
             "Spark's own binding to S3A's committers, not Penstock's",

@@ -71,6 +71,7 @@ def test_spark_knows_every_key(layer: Layer, known: Registry) -> None:
         "spark.hadoop.parquet.page.verify-checksum.enabled",
         "spark.hadoop.mapreduce.outputcommitter.factory.scheme.s3a",
         "spark.hadoop.mapreduce.fileoutputcommitter.algorithm.version",
+        "spark.hadoop.mapred.output.committer.class",
     }
 
 

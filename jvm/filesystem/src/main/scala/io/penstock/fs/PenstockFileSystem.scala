@@ -13,7 +13,7 @@ import org.apache.hadoop.util.Progressable
 import org.apache.hadoop.util.functional.FutureIO
 
 import io.penstock.fs.cache.{CacheSettings, ObjectVersion, PageCache, PageCaches}
-import io.penstock.fs.commit.{CommitLog, Replacing, WriteBehind}
+import io.penstock.fs.commit.{CommitLog, CreatesTaskFiles, Replacing, TaskOutput}
 import io.penstock.fs.list.{EmptyDirectoryCleaner, ListedObject, ListingPrefetcher, OwnWrites, StorePages}
 import io.penstock.fs.locality.{LiveHosts, Ranges}
 import io.penstock.fs.read.{CachedObjects, PageStreamFactory, ScannedFile}
@@ -25,7 +25,7 @@ import io.penstock.fs.write.WriteThroughOperations
  * from there, lists a table's partitions together and has what was deleted be gone in every listing:
  * `fs.s3a.impl=io.penstock.fs.PenstockFileSystem`. Everything else is S3A's own, and so are its settings.
  */
-class PenstockFileSystem extends S3AFileSystem {
+class PenstockFileSystem extends S3AFileSystem with CreatesTaskFiles {
 
   override def initialize(name: URI, conf: Configuration): Unit = {
     val intercepted = EmptyBodies.added(EmptyBodies.added(conf, name.getHost), name.getHost, classOf[OwnWrites])
@@ -46,7 +46,7 @@ class PenstockFileSystem extends S3AFileSystem {
     written.fold(s3a)(new WriteThroughOperations(s3a, this, _))
   }
 
-  /** A task of Penstock's commit may have said that the file is to be closed behind it. */
+  /** A file of a task may be closed behind it, and is created as its commit wants it. */
   override def create(
       path: Path,
       permission: FsPermission,
@@ -55,9 +55,8 @@ class PenstockFileSystem extends S3AFileSystem {
       replication: Short,
       blockSize: Long,
       progress: Progressable
-  ): FSDataOutputStream = {
-    val stream = super.create(path, permission, overwrite, bufferSize, replication, blockSize, progress)
-    WriteBehind.created(makeQualified(path), stream)
+  ): FSDataOutputStream = TaskOutput.create(makeQualified(path)) {
+    super.create(path, permission, overwrite, bufferSize, replication, blockSize, progress)
   }
 
   private lazy val strict = getConf.getBoolean(CacheSettings.Strict, false)

@@ -9,9 +9,10 @@ import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.s3a.S3AFileSystem
 import org.apache.hadoop.fs.s3a.commit.CommitConstants
 import org.apache.hadoop.fs.{FileSystem, Path}
-import org.apache.hadoop.mapreduce.{JobContext, TaskAttemptContext}
+import org.apache.hadoop.mapreduce.{JobContext, OutputCommitter, TaskAttemptContext}
 import org.apache.spark.internal.io.FileCommitProtocol.TaskCommitMessage
 import org.apache.spark.internal.io.{FileCommitProtocol, FileNameSpec}
+import org.apache.spark.mapred.SparkHadoopMapRedUtil
 import org.apache.spark.sql.SparkSessionExtensions
 import org.apache.spark.sql.execution.datasources.SQLHadoopMapReduceCommitProtocol
 import org.apache.spark.sql.penstock.ReplaceTableAsSelect
@@ -51,7 +52,7 @@ class AtomicCommitProtocol(jobId: String, path: String, dynamicPartitionOverwrit
   private val renaming = new SQLHadoopMapReduceCommitProtocol(jobId, path, dynamicPartitionOverwrite)
 
   @transient private var job: JobOutput = _
-  @transient private var task: TaskOutput = _
+  @transient private var task: NamedTaskOutput = _
 
   private def s3a(conf: Configuration): Option[S3AFileSystem] = root.getFileSystem(conf) match {
     case fs: S3AFileSystem => Some(fs)
@@ -94,7 +95,7 @@ class AtomicCommitProtocol(jobId: String, path: String, dynamicPartitionOverwrit
     if (job == null) renaming.abortJob(context) else job.abort()
 
   override def setupTask(context: TaskAttemptContext): Unit =
-    if (s3a(context.getConfiguration).isDefined) task = new TaskOutput(jobId, context, fs => open(fs))
+    if (s3a(context.getConfiguration).isDefined) task = new NamedTaskOutput(jobId, context, fs => open(fs))
     else renaming.setupTask(context)
 
   override def newTaskTempFile(context: TaskAttemptContext, directory: Option[String], spec: FileNameSpec): String =
@@ -110,10 +111,31 @@ class AtomicCommitProtocol(jobId: String, path: String, dynamicPartitionOverwrit
     }
 
   override def commitTask(context: TaskAttemptContext): TaskCommitMessage =
-    if (task == null) renaming.commitTask(context) else new TaskCommitMessage(task.commit())
+    if (task == null) renaming.commitTask(context)
+    else {
+      if (!task.isEmpty) {
+        val id = context.getTaskAttemptID
+        SparkHadoopMapRedUtil.commitTask(Permission, context, id.getJobID.getId, id.getTaskID.getId)
+      }
+      new TaskCommitMessage(task.commit())
+    }
 
   override def abortTask(context: TaskAttemptContext): Unit =
     if (task == null) renaming.abortTask(context) else task.abort()
+}
+
+/**
+ * Asks the driver, before the task ends, whether this attempt is the one. Without it two speculative attempts could
+ * both end well, and the uploads of the one that nobody listens to would stay. Spark's `CommitDeniedException` says no.
+ */
+private object Permission extends OutputCommitter {
+  override def setupJob(context: JobContext): Unit = ()
+  override def setupTask(context: TaskAttemptContext): Unit = ()
+  override def needsTaskCommit(context: TaskAttemptContext): Boolean = true
+  override def commitTask(context: TaskAttemptContext): Unit = ()
+
+  /** Spark aborts a denied attempt through the protocol too. */
+  override def abortTask(context: TaskAttemptContext): Unit = ()
 }
 
 /** One job's output on the driver. */
@@ -129,11 +151,14 @@ final private[commit] class JobOutput(
 
   private val buckets =
     new ObjectStores(name => open(new Path(s"s3a://$name/").getFileSystem(conf).asInstanceOf[S3AFileSystem]))
-  private val table = JobOutput.directory(root.getFileSystem(conf).asInstanceOf[S3AFileSystem], root)
+  private val table = Location.directory(root.getFileSystem(conf).asInstanceOf[S3AFileSystem], root)
   private val parallel = Parallel.of(conf)
 
   private val replacedBelow = mutable.Set.empty[Location]
   private val accepted = mutable.Buffer.empty[Location]
+
+  /** Files whose names do not say that they are this job's. */
+  private var reported = Set.empty[Location]
 
   /** Once true, taking the job back could take back what is decided. */
   private var mayBeDecided = false
@@ -147,7 +172,7 @@ final private[commit] class JobOutput(
    */
   def begin(settings: Configuration): Unit = {
     this.settings = settings
-    RunningJobs.begin(job)
+    RunningJobs.begin(job, table)
     val store = (table.bucket, conf.get("fs.s3a.endpoint", ""))
     if (!proven.contains(store)) {
       new CommitLog(buckets(table.bucket), table).requireConditions()
@@ -156,11 +181,11 @@ final private[commit] class JobOutput(
   }
 
   /** Spark asks for this to be deleted before the job; it will be once the job is decided. */
-  def replace(fs: S3AFileSystem, path: Path): Unit = synchronized(replacedBelow += JobOutput.directory(fs, path))
+  def replace(fs: S3AFileSystem, path: Path): Unit = synchronized(replacedBelow += Location.directory(fs, path))
 
   /** A task's result has come. */
   def accept(committed: TaskOutput.Committed): Unit =
-    synchronized(accepted ++= committed.uploads.map(_.location) ++ committed.owed.map(_.file))
+    synchronized(accepted ++= committed.files)
 
   /**
    * The uploads of these tasks, once executors have uploaded what they owe. Throws an `IOException` where one cannot;
@@ -168,12 +193,12 @@ final private[commit] class JobOutput(
    */
   def uploads(tasks: Seq[TaskOutput.Committed]): Vector[Upload] = {
     val owed = tasks.flatMap(_.owed)
-    val late = if (owed.isEmpty) Vector.empty else RunningJobs.uploads(job, owed, LiveExecutors)
+    val late = if (owed.isEmpty) Vector.empty else RunningJobs.uploads(job, owed)
     tasks.iterator.flatMap(_.uploads).toVector ++ late
   }
 
   def commit(uploads: Vector[Upload]): Unit = {
-    RunningJobs.end(job)
+    end()
     val scopes = replacedBelow.toVector ++ (if (dynamicPartitionOverwrite) Replacing.partitions(uploads) else Nil)
     val marked = settings.getBoolean(
       CommitConstants.CREATE_SUCCESSFUL_JOB_OUTPUT_DIR_MARKER,
@@ -196,15 +221,30 @@ final private[commit] class JobOutput(
         mayBeDecided = false
         throw e
     }
+    try removeReported(reported -- uploads.iterator.map(_.location))
+    catch { case e: IOException => log.warn(s"Job $job has landed in $table, and left unfinished uploads there", e) }
+  }
+
+  /** What attempts have left of these files, and directories that an output format has made for its files. */
+  private def removeReported(files: Set[Location]): Unit = if (reported.nonEmpty) {
+    if (files.nonEmpty) Leftovers.abort(buckets, parallel, job, CommitRecord.places(table, files), files)
+    val bucket = buckets(table.bucket)
+    val made = bucket.list(s"${table.key}${TaskOutput.treeOf(job)}/").map(_.key).toVector
+    if (made.nonEmpty) bucket.delete(made)
+  }
+
+  private def end(): Unit = RunningJobs.end(job).foreach { reports =>
+    reported ++= reports.begun ++ reports.tasks.valuesIterator.flatMap(_.files)
   }
 
   /** Leaves nothing of the job; a decided job is left to be carried out by the next one. May be called twice. */
   def abort(): Unit = {
-    RunningJobs.end(job)
+    end()
     if (mayBeDecided) log.warn(s"Job $job is not taken back: it is decided, or may be")
     else {
       val known = synchronized(accepted.toVector)
-      Leftovers.abort(buckets, parallel, job, CommitRecord.places(table, known))
+      Leftovers.abort(buckets, parallel, job, CommitRecord.places(table, known), Set.empty)
+      removeReported(reported)
     }
   }
 }
@@ -219,11 +259,6 @@ private[commit] object JobOutput {
 
   def patience(conf: Configuration): Long = conf.getTimeDuration(Patience, DefaultPatience, TimeUnit.MILLISECONDS)
 
-  def directory(fs: S3AFileSystem, path: Path): Location = {
-    val key = fs.makeQualified(path).toUri.getPath.stripPrefix("/").stripSuffix("/")
-    Location(fs.getBucket, if (key.isEmpty) "" else key + "/")
-  }
-
   /** Stores that are known to have conditional writes, by their URI and their endpoint's. */
   private val proven = ConcurrentHashMap.newKeySet[(String, String)]()
 }
@@ -231,25 +266,29 @@ private[commit] object JobOutput {
 /** Requirements of a commit as a whole, checked before the job does any work. */
 private[commit] object Requirements {
 
-  def check(fs: S3AFileSystem): Unit = {
-    val conf = fs.getConf
-    def require(setting: String, default: Boolean, why: String): Unit =
-      if (!conf.getBoolean(setting, default))
-        throw new IOException(
-          s"Nothing can be written to s3a://${fs.getBucket}/: $setting is false, and $why. " +
-            s"Set spark.hadoop.$setting=true, or another spark.sql.sources.commitProtocolClass"
-        )
-    require(
+  private val settings = Seq(
+    (
       CommitConstants.MAGIC_COMMITTER_ENABLED,
       CommitConstants.DEFAULT_MAGIC_COMMITTER_ENABLED,
       "without it S3A would store files under their temporary names"
-    )
-    require(
+    ),
+    (
       CommitConstants.FS_S3A_COMMITTER_MAGIC_TRACK_COMMITS_IN_MEMORY_ENABLED,
       CommitConstants.FS_S3A_COMMITTER_MAGIC_TRACK_COMMITS_IN_MEMORY_ENABLED_DEFAULT,
       "Penstock's commit takes what tasks have uploaded from there"
     )
-  }
+  )
+
+  private def unmet(fs: S3AFileSystem): Seq[(String, String)] =
+    for ((setting, default, why) <- settings if !fs.getConf.getBoolean(setting, default)) yield (setting, why)
+
+  def areMet(fs: S3AFileSystem): Boolean = unmet(fs).isEmpty
+
+  def check(fs: S3AFileSystem): Unit = for ((setting, why) <- unmet(fs))
+    throw new IOException(
+      s"Nothing can be written to s3a://${fs.getBucket}/: $setting is false, and $why. " +
+        s"Set spark.hadoop.$setting=true, or another spark.sql.sources.commitProtocolClass"
+    )
 
   /** A partition elsewhere must be of a file system that can hold its files back until the job is decided. */
   def checkSameKind(table: Path, partition: Path, fs: FileSystem): Unit = fs match {

@@ -95,8 +95,8 @@ final private[commit] class CommitLog(bucket: ObjectStore, table: Location) {
     if (accepted)
       throw new IOException(
         s"Nothing can be written to $table: its store, or what stands before it, ignores If-None-Match, so that of two " +
-          "jobs at once one would be lost. Use a store that has conditional writes (Ceph, MinIO, AWS S3), or another " +
-          "spark.sql.sources.commitProtocolClass"
+          "jobs at once one would be lost. Use a store that has conditional writes (Ceph, MinIO, AWS S3), or other " +
+          "committers: spark.sql.sources.commitProtocolClass, mapreduce.outputcommitter.factory.scheme.s3a"
       )
   }
 }
@@ -174,6 +174,6 @@ object TableVersion {
   def of(table: Path, conf: Configuration): Long = {
     val fs = table.getFileSystem(conf).asInstanceOf[S3AFileSystem]
     val buckets = new ObjectStores(name => new S3AObjectStore(ObjectStores.fileSystem(table, name, conf)))
-    new TableCommit(buckets, JobOutput.directory(fs, table), Parallel.of(conf), JobOutput.patience(conf)).version()
+    new TableCommit(buckets, Location.directory(fs, table), Parallel.of(conf), JobOutput.patience(conf)).version()
   }
 }

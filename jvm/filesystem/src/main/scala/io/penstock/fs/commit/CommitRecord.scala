@@ -10,12 +10,26 @@ import scala.util.control.NonFatal
 import com.fasterxml.jackson.databind.json.JsonMapper
 import com.fasterxml.jackson.databind.{DeserializationFeature, ObjectMapper}
 import com.fasterxml.jackson.module.scala.DefaultScalaModule
+import org.apache.hadoop.fs.Path
+import org.apache.hadoop.fs.s3a.S3AFileSystem
 import org.apache.hadoop.fs.s3a.commit.CommitConstants
 import org.apache.hadoop.fs.s3a.commit.files.SuccessData
 
 /** An object, or with a key that ends in a slash (or is empty) all objects below it. */
 final private[commit] case class Location(bucket: String, key: String) {
   override def toString: String = s"s3a://$bucket/$key"
+}
+
+private[commit] object Location {
+
+  /** Of a file, by its qualified path. */
+  def of(path: Path): Location = Location(path.toUri.getHost, path.toUri.getPath.stripPrefix("/"))
+
+  /** Everything below a path. */
+  def directory(fs: S3AFileSystem, path: Path): Location = {
+    val at = of(fs.makeQualified(path))
+    at.copy(key = if (at.key.isEmpty) "" else at.key.stripSuffix("/") + "/")
+  }
 }
 
 /** One uploaded part; its checksum, where S3A computes one, is asked for again when the upload is completed. */

@@ -221,7 +221,7 @@ final private[commit] class TableCommit(
     }
 
   private def tidy(record: CommitRecord): Unit =
-    Leftovers.abort(buckets, parallel, record.job, record.places): Unit
+    Leftovers.abort(buckets, parallel, record.job, record.places, record.uploads.iterator.map(_.location).toSet): Unit
 
   private def replace(record: CommitRecord): Unit = {
     for ((bucket, old) <- record.replaced.groupBy(_.bucket)) buckets(bucket).delete(old.map(_.key))
@@ -311,7 +311,8 @@ final class CommitLost private[commit] (record: CommitRecord, table: Location, m
     extends IOException(
       s"Job ${record.job} could not be committed to $table: some of its ${record.uploads.size} uploads were aborted by " +
         s"somebody else${missing.fold("")(upload => s", such as that to ${upload.location}")}; the table is as it was. " +
-        "Look for a rule of the bucket that removes unfinished uploads too early, then run the job again"
+        "Look for another job that wrote the same files, or a rule of the bucket that removes unfinished uploads too " +
+        "early; then run the job again"
     )
 
 /**
@@ -326,15 +327,27 @@ final class TableChanged private[commit] (job: String, table: Location)
 /** What attempts of a job that did not make it into its commit have left: uploads that nobody will complete. */
 private[commit] object Leftovers {
 
-  /** Aborts every upload of the job below these places. Spark has put the job's id into each file's name. */
-  def abort(buckets: ObjectStores, parallel: Parallel, job: String, places: Seq[Location]): Int = {
+  /**
+   * Aborts every upload of the job below these places, of which there are as many as it returns. Spark SQL puts the
+   * job's id into each file's name; of other jobs it is known which files they write.
+   */
+  def abort(
+      buckets: ObjectStores,
+      parallel: Parallel,
+      job: String,
+      places: Seq[Location],
+      files: Set[Location]
+  ): Int = {
     val found = places.flatMap { place =>
       val bucket = buckets(place.bucket)
-      bucket.uploads(place.key).filter(upload => belongsTo(job, upload.key)).map(bucket -> _)
+      bucket
+        .uploads(place.key)
+        .filter(upload => belongsTo(job, upload.key) || files(Location(place.bucket, upload.key)))
+        .map(bucket -> _)
     }
     parallel.map(found) { case (bucket, upload) => bucket.abort(upload.key, upload.id) }
     found.size
   }
 
-  def belongsTo(job: String, key: String): Boolean = key.substring(key.lastIndexOf('/') + 1).contains(job)
+  private def belongsTo(job: String, key: String): Boolean = key.substring(key.lastIndexOf('/') + 1).contains(job)
 }

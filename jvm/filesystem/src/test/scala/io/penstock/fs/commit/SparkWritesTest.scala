@@ -179,7 +179,7 @@ object SparkWrites {
 object CommittingSpark {
 
   val Behind: Map[String, String] = Map(
-    "spark.plugins" -> classOf[WriteBehindPlugin].getName,
+    "spark.plugins" -> classOf[CommitPlugin].getName,
     s"spark.hadoop.${WriteBehind.Size}" -> "64m",
     "spark.hadoop.fs.s3a.impl" -> classOf[PenstockFileSystem].getName
   )

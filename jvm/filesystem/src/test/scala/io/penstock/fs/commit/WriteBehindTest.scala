@@ -14,31 +14,31 @@ import org.scalatest.concurrent.Eventually
 import org.scalatest.funsuite.AnyFunSuite
 import org.scalatest.time.{Millis, Seconds, Span}
 
-import io.penstock.fs.testing.{Properties, Store}
+import io.penstock.fs.testing.Properties
 
 /** What a job knows of files that executors still owe, whatever they say and in whichever order. */
-class TicketBookTest extends AnyFunSuite with Properties {
+class JobReportsTest extends AnyFunSuite with Properties {
 
   private val files = (0 until 4).map(n => Location("lake", s"table/part-$n"))
-  private val tickets = files.zipWithIndex.map { case (file, n) => Ticket((n % 2).toString, file, 100L + n) }
+  private val tickets = files.zipWithIndex.map { case (file, n) => Ticket((n % 2).toString, "first", file, 100L + n) }
 
-  private def arrived(n: Int, bytes: Long): UploadReport =
-    UploadReport.Arrived("job", Upload(files(n).bucket, files(n).key, s"upload-$n", Vector.empty, bytes))
+  private def arrived(n: Int, bytes: Long): TaskReport =
+    TaskReport.Arrived("job", "first", Upload(files(n).bucket, files(n).key, s"upload-$n", Vector.empty, bytes))
 
-  private val report: Gen[UploadReport] = for {
+  private val report: Gen[TaskReport] = for {
     n <- Gen.choose(0, 3)
     kind <- Gen.frequency(8 -> "whole", 1 -> "short", 1 -> "failed")
   } yield kind match {
     case "whole" => arrived(n, 100L + n)
     case "short" => arrived(n, 99L)
-    case _ => UploadReport.Failed("job", files(n), "the disk is full")
+    case _ => TaskReport.Failed("job", "first", files(n), "the disk is full")
   }
 
   test("a job has its files only when each has arrived whole, and is refused where one failed, is short or was lost") {
     forAll(Gen.listOf(report), Gen.someOf("0", "1")) { (reports, gone) =>
-      val book = reports.foldLeft(TicketBook())(_ heard _)
-      val last = reports.collect { case UploadReport.Arrived(_, upload) => upload.location -> upload.bytes }.toMap
-      val failed = reports.collect { case UploadReport.Failed(_, file, _) => file }.toSet
+      val book = reports.foldLeft(JobReports(Location("lake", "table/")))(_ heard _)
+      val last = reports.collect { case TaskReport.Arrived(_, _, upload) => upload.location -> upload.bytes }.toMap
+      val failed = reports.collect { case TaskReport.Failed(_, _, file, _) => file }.toSet
       val isWrong = tickets.exists { ticket =>
         failed(ticket.file) || last.get(ticket.file).exists(_ != ticket.bytes) ||
         (!last.contains(ticket.file) && gone.contains(ticket.executor))
@@ -53,10 +53,10 @@ class TicketBookTest extends AnyFunSuite with Properties {
     }
   }
 
-  test("what is told twice, or of a file that nobody waits for, changes nothing") {
+  test("a report that comes twice, or is of a file that nobody waits for, changes nothing") {
     forAll(Gen.listOf(report)) { reports =>
-      val once = reports.foldLeft(TicketBook())(_ heard _)
-      val other = UploadReport.Failed("job", Location("lake", "other/file"), "it is gone")
+      val once = reports.foldLeft(JobReports(Location("lake", "table/")))(_ heard _)
+      val other = TaskReport.Failed("job", "first", Location("lake", "other/file"), "it is gone")
       val more = (reports.lastOption.toSeq :+ other).foldLeft(once)(_ heard _)
       assert(more.settled(tickets, Set.empty) == once.settled(tickets, Set.empty))
     }
@@ -72,7 +72,7 @@ class WriteBehindTest extends AnyFunSuite with Eventually {
 
   /** An executor, the driver that hears it, and what S3A notes of an attempt's uploads. */
   private class World(most: Long = 1000, silent: Int = 0) {
-    val heard = new LinkedBlockingQueue[UploadReport]
+    val heard = new LinkedBlockingQueue[TaskReport]
     private var refusals = silent
     val uploads = new BackgroundUploads(
       "7",
@@ -89,6 +89,7 @@ class WriteBehindTest extends AnyFunSuite with Eventually {
     private val noted = mutable.Buffer.empty[Upload]
     val attempt = new AttemptFiles(
       "job",
+      "first",
       uploads,
       () =>
         noted.synchronized {
@@ -110,21 +111,22 @@ class WriteBehindTest extends AnyFunSuite with Eventually {
       (handedOver, latch)
     }
 
-    def next(): UploadReport = heard.poll(60, TimeUnit.SECONDS)
+    def next(): TaskReport = heard.poll(60, TimeUnit.SECONDS)
   }
 
-  test("a file that is up before its task commits is the task's to tell, and one that is not is owed") {
+  test("a task reports the files that are up before it commits, and owes the others") {
     val world = new World
     val (early, late) = (world.close("early"), world.close("late"))
     early._2.countDown()
     eventually(assert(world.attempt.openFiles == Set(locationOf("late"))))
     val (uploaded, owed) = world.attempt.commit()
     assert(uploaded.map(_.key) == Seq("table/early"))
-    assert(owed == Seq(Ticket("7", locationOf("late"), 10)))
+    assert(owed == Seq(Ticket("7", "first", locationOf("late"), 10)))
     assert(world.heard.isEmpty)
     late._2.countDown()
     assert(
-      world.next() == UploadReport.Arrived("job", Upload("lake", "table/late", "upload of late", Vector.empty, 10))
+      world
+        .next() == TaskReport.Arrived("job", "first", Upload("lake", "table/late", "upload of late", Vector.empty, 10))
     )
   }
 
@@ -137,12 +139,14 @@ class WriteBehindTest extends AnyFunSuite with Eventually {
     assert(world.heard.isEmpty)
   }
 
-  test("a file that fails behind its task is told to the driver, however busy that is") {
+  test("a file that fails behind its task is reported to the driver, however busy that is") {
     val world = new World(silent = 2)
     val (_, latch) = world.close("lost", failure = Some(new IOException("connection reset")))
     assert(world.attempt.commit()._2.size == 1)
     latch.countDown()
-    assert(world.next() == UploadReport.Failed("job", locationOf("lost"), "java.io.IOException: connection reset"))
+    assert(
+      world.next() == TaskReport.Failed("job", "first", locationOf("lost"), "java.io.IOException: connection reset")
+    )
   }
 
   test("where the bytes have no room the task closes its file itself, and has none open") {
@@ -177,12 +181,12 @@ class WriteBehindTest extends AnyFunSuite with Eventually {
     assert(!world.close("after")._1)
   }
 
-  private val owed = Seq(Ticket("7", locationOf("late"), 10))
+  private val owed = Seq(Ticket("7", "first", locationOf("late"), 10))
   private val arrived =
-    UploadReport.Arrived("waiting", Upload("lake", "table/late", "upload of late", Vector.empty, 10))
+    TaskReport.Arrived("waiting", "first", Upload("lake", "table/late", "upload of late", Vector.empty, 10))
 
   private def waiting(executors: () => Set[String]): Future[Vector[Upload]] = {
-    RunningJobs.begin("waiting")
+    RunningJobs.begin("waiting", Location("lake", "table/"))
     Future(RunningJobs.uploads("waiting", owed, executors))
   }
 
@@ -215,29 +219,13 @@ class WriteBehindTest extends AnyFunSuite with Eventually {
   test("what is heard of a job that is over, or was never begun, is forgotten") {
     RunningJobs.heard(arrived)
     ended {
-      RunningJobs.begin("waiting")
+      RunningJobs.begin("waiting", Location("lake", "table/"))
       assert(intercept[IOException](RunningJobs.uploads("waiting", owed, () => Set.empty)).getMessage.contains("lost"))
     }
   }
 
-  test("only a path that a task has announced is closed behind it, and once") {
-    val bucket = Store.newBucket()
-    val path = bucket.path("announced")
-    val files = path.getFileSystem(Store.conf())
-    val world = new World
-    val plain = files.create(path)
-    assert(WriteBehind.created(path, plain) eq plain)
-    plain.close()
-    WriteBehind.expect(path, Location(bucket.name, "announced"), world.attempt)
-    val stream = WriteBehind.created(path, files.create(path))
-    stream.write(Array[Byte](1, 2, 3))
-    stream.close()
-    stream.close()
-    intercept[IOException](stream.write(4))
-    world.attempt.settle()
-    assert(bucket.get("announced").exists(_.toSeq == Seq[Byte](1, 2, 3)))
-    val again = files.create(path)
-    assert(WriteBehind.created(path, again) eq again)
-    again.close()
+  test("a job that has forgotten what it waits for says that it is over") {
+    RunningJobs.end("waiting")
+    assert(intercept[IOException](RunningJobs.uploads("waiting", owed, () => Set("7"))).getMessage.contains("is over"))
   }
 }

@@ -45,12 +45,12 @@ final class WrittenTable(bucket: Store.Bucket, name: String, settings: Configura
     new TaskAttempt(output)
   }
 
-  private[commit] def task(job: String, partition: Int = 0, attempt: Int = 0): TaskOutput = {
+  private[commit] def task(job: String, partition: Int = 0, attempt: Int = 0): NamedTaskOutput = {
     val id = new TaskAttemptID("20260101", 0, TaskType.MAP, partition, attempt)
-    new TaskOutput(job, new TaskAttemptContextImpl(conf, id), new S3AObjectStore(_))
+    new NamedTaskOutput(job, new TaskAttemptContextImpl(conf, id), new S3AObjectStore(_))
   }
 
-  private[commit] def write(output: TaskOutput, directory: String, text: String): Unit =
+  private[commit] def write(output: NamedTaskOutput, directory: String, text: String): Unit =
     Using.resource(fs.create(output.file(bucket.path(s"$name/$directory"), FileNameSpec("", ".txt")))) { stream =>
       stream.write(text.getBytes(UTF_8))
     }
