@@ -187,11 +187,8 @@ def changed_since(commit: str) -> list[str] | None:
 
 
 def passes(record: str) -> dict[str, str]:
-    """The commit of each target's last pass; a record of a commit alone is of all targets."""
-    lines = [line.split() for line in record.splitlines() if line.strip()]
-    if [len(words) for words in lines] == [1]:
-        return dict.fromkeys(TARGETS, lines[0][0])
-    return {words[0]: words[1] for words in lines}
+    """The commit of each target's last pass."""
+    return dict(line.split() for line in record.splitlines() if line.strip())
 
 
 def recorded(record: str, targets: Iterable[str], commit: str) -> str:

@@ -118,10 +118,10 @@ def test_a_commit_outside_the_history_is_no_base() -> None:
 
 def test_each_target_has_the_commit_of_its_own_last_pass() -> None:
     assert ci_plan.passes("") == {}
-    of_all = ci_plan.passes("a1\n")
-    assert of_all == dict.fromkeys(TARGETS, "a1")
-    record = ci_plan.recorded("a1\n", [LAB, CHAOS], "b2")
-    assert ci_plan.passes(record) == of_all | {LAB: "b2", CHAOS: "b2"}
+    record = ci_plan.recorded("", TARGETS, "a1")
+    assert ci_plan.passes(record) == dict.fromkeys(TARGETS, "a1")
+    record = ci_plan.recorded(record, [LAB, CHAOS], "b2")
+    assert ci_plan.passes(record) == dict.fromkeys(TARGETS, "a1") | {LAB: "b2", CHAOS: "b2"}
     assert ci_plan.passes(ci_plan.recorded(record, TARGETS, "c3")) == dict.fromkeys(TARGETS, "c3")
 
 
