@@ -7,12 +7,17 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 
+from sqlalchemy import text
+
+from penstock.catalog.database import METASTORE, Database
 from penstock.catalog.tables import Table
 from penstock.cli import tables
 from penstock.cli.index import records
 from penstock.home import Home
 from penstock.lake.registry import EMBEDDED, Lakes
+from penstock.lake.s3 import open_store
 from tests.support.command import SMALL, Command
+from tests.support.waiting import within
 
 MAKE = """
 CREATE DATABASE ice;
@@ -80,6 +85,12 @@ MERGE INTO raced.counts c USING (SELECT '{writer}' AS writer, {number}L AS numbe
   ON c.writer = s.writer AND c.number = s.number
   WHEN MATCHED THEN UPDATE SET number = c.number + 100
 """
+# A database as Hive's metastore records it, and the number of sessions that wait for another one's transaction.
+CREATED = """
+INSERT INTO "DBS" ("DB_ID", "DESC", "DB_LOCATION_URI", "NAME", "OWNER_NAME", "OWNER_TYPE")
+VALUES (1000000, '', :location, 'won', 'root', 'USER')
+"""
+WAITING = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
 REFUSED = "CREATE OR REPLACE TABLE ice.plain USING iceberg AS SELECT 1 AS id"
 
 
@@ -147,3 +158,27 @@ def test_two_applications_that_make_and_change_one_table_at_once_lose_no_row(pen
     """).rows
     numbers = [2, 100, 101]
     assert rows == [[["one", numbers], ["two", numbers]], [[10]]]
+
+
+def test_a_creation_that_loses_its_race_takes_nothing_of_the_winner(penstock: Command, shared_home: Home) -> None:
+    lake = Lakes(shared_home).get(EMBEDDED)
+    store = open_store(shared_home, lake)
+    database = Database(shared_home).engine(METASTORE)
+    location = {"location": f"{lake.root}/warehouse/won.db"}
+
+    def loser_waits() -> bool:
+        with database.connect() as connection:
+            return bool(connection.execute(text(WAITING)).scalar_one())
+
+    with database.connect() as winner, ThreadPoolExecutor(1) as threads:
+        winner.execute(text(CREATED), location)
+        # It has found no database, has made the directory, and waits for the row.
+        loser = threads.submit(penstock.ok, "sql", *SMALL, "CREATE DATABASE IF NOT EXISTS won")
+        within(loser_waits, 120)
+        store.put("warehouse/won.db/orders/part-00000", b"rows")
+        winner.commit()
+        loser.result()
+    database.dispose()
+    assert store.get("warehouse/won.db/orders/part-00000") == b"rows"
+    penstock.ok("sql", *SMALL, "DROP DATABASE won")
+    assert not list(store.list("warehouse/won.db/"))

@@ -59,8 +59,12 @@ _CLIENT = {
 }
 
 
-# A service reads and writes for many clients at once.
-_SERVICE = {"datanucleus.connectionPool.maxPoolSize": "16"}
+_SERVICE = {
+    # It reads and writes for many clients at once.
+    "datanucleus.connectionPool.maxPoolSize": "16",
+    # As Spark's drivers have it, by their settings.
+    "hive.metastore.fs.handler.class": "io.penstock.catalog.WarehouseFiles",
+}
 
 
 def hive_site(url: DatabaseUrl, *, loopback: bool, also: Mapping[str, str] | None = None) -> str:

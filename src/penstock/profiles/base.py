@@ -375,5 +375,12 @@ ICEBERG = Layer(
             "(HIVE-26882, in Spark's own client); Iceberg's default is a lock, which outlives a killed application",
             _CATALOG_GUIDE,
         ),
+        Setting(
+            "spark.hadoop.hive.metastore.fs.handler.class",
+            "io.penstock.catalog.WarehouseFiles",
+            "Of two applications that create a database or a table at once, the one that PostgreSQL refuses would "
+            "delete the directory of the other, with all that is in it",
+            _CATALOG_GUIDE,
+        ),
     ),
 )

@@ -66,6 +66,7 @@ def test_spark_knows_every_key(layer: Layer, known: Registry) -> None:
     unknown = {setting.key for setting in layer.settings if known.get(setting.key) is None}
     # Parquet, Hadoop's MapReduce and Iceberg read these without a declaration.
     assert unknown <= {
+        "spark.hadoop.hive.metastore.fs.handler.class",
         "spark.hadoop.iceberg.engine.hive.lock-enabled",
         "spark.hadoop.parquet.hadoop.vectored.io.enabled",
         "spark.hadoop.parquet.page.verify-checksum.enabled",
