@@ -204,17 +204,11 @@ def test_an_executor_killed_while_it_writes_leaves_no_trace_in_the_table(
     table = "commits/lost"
     # The second of the task's four files, one for each partition.
     stalling.await_request(2, "PUT", "partNumber")
-    command = Command(shared_home).start(
-        "run", *SMALL, "--lake", "stalling", "--name", "lost", str(script), "0", "12", "append", f"{lake.root}/{table}"
+    code, err = run_and_lose_executors(
+        shared_home, stalling, "lost", [str(script), "0", "12", "append", f"{lake.root}/{table}"]
     )
-    assert stalling.stalled.wait(180)
-    (application,) = named(Engine(shared_home), "lost")
-    killed = kill_executors(application.id)
-    stalling.resume()
-    _, err = command.communicate(timeout=240)
 
-    assert killed
-    assert command.returncode == 0, err
+    assert code == 0, err
     assert all(len(names) == 1 for names in files(store, table).values())
     assert sorted(ids(store, table, script.parent)) == list(range(12))
     assert not [entry.key for entry in store.list(table + "/") if "__magic" in entry.key]
@@ -227,17 +221,11 @@ def test_an_executor_killed_while_it_writes_an_rdd_leaves_no_trace_in_the_output
 ) -> None:
     output = "commits/lost-rdd"
     stalling.await_request(1, "PUT", "partNumber")
-    command = Command(shared_home).start(
-        "run", *SMALL, "--lake", "stalling", "--name", "lost-rdd", str(script), "0", "12", "", f"{lake.root}/{output}"
+    code, err = run_and_lose_executors(
+        shared_home, stalling, "lost-rdd", [str(script), "0", "12", "", f"{lake.root}/{output}"]
     )
-    assert stalling.stalled.wait(180)
-    (application,) = named(Engine(shared_home), "lost-rdd")
-    killed = kill_executors(application.id)
-    stalling.resume()
-    _, err = command.communicate(timeout=240)
 
-    assert killed
-    assert command.returncode == 0, err
+    assert code == 0, err
     # Both attempts had this name; the upload of the first is gone.
     assert [entry.key for entry in store.list(output + "/part-")] == [f"{output}/part-00000"]
     assert store.get(f"{output}/part-00000").split() == [str(row).encode() for row in range(12)]
@@ -253,23 +241,37 @@ def test_a_job_whose_executor_is_lost_with_a_file_it_owes_fails_and_leaves_nothi
     behind = ["--conf", "spark.hadoop.fs.s3a.penstock.write.behind.size=64m"]
     # One row is one file, whose only part is stalled. Its task ends all the same.
     stalling.await_request(1, "PUT", "partNumber")
-    command = Command(shared_home).start(
-        "run", *SMALL, *behind, "--lake", "stalling", "--name", name, str(script), "0", "1", "append",
-        f"{lake.root}/{table}",
-    )  # fmt: skip
-    assert stalling.stalled.wait(180)
-    (application,) = named(Engine(shared_home), name)
-    within(lambda: "executors still upload 1 of 1 files" in driver_log(shared_home, application.id), 120)
-    killed = kill_executors(application.id)
-    stalling.resume()
-    _, err = command.communicate(timeout=240)
+    code, err = run_and_lose_executors(
+        shared_home,
+        stalling,
+        name,
+        [*behind, str(script), "0", "1", "append", f"{lake.root}/{table}"],
+        once_logged="executors still upload 1 of 1 files",
+    )
 
-    assert killed
-    assert command.returncode != 0
+    assert code != 0
     assert "was lost before it had uploaded" in err, err
     assert "write.behind.size=0" in err, err
     assert not list(store.list(table + "/part"))
     assert swept(shared_home, table, "--older-than", "0s") == []
+
+
+def run_and_lose_executors(
+    home: Home, stalling: Stalling, name: str, arguments: list[str], *, once_logged: str = ""
+) -> tuple[int, str]:
+    """Run an application until the gateway stalls, kill its executors, resume; return its exit code and errors.
+
+    Where `once_logged` is given, the executors live until the driver's log has it.
+    """
+    command = Command(home).start("run", *SMALL, "--lake", "stalling", "--name", name, *arguments)
+    assert stalling.stalled.wait(180)
+    (application,) = named(Engine(home), name)
+    if once_logged:
+        within(lambda: once_logged in driver_log(home, application.id), 120)
+    assert kill_executors(application.id)
+    stalling.resume()
+    _, err = command.communicate(timeout=240)
+    return command.returncode, err
 
 
 def kill_executors(application: str) -> list[int]:
