@@ -28,7 +28,7 @@ from penstock.lab.records import Recorder, Run, new_run_id
 from penstock.lab.session import Session
 from penstock.lab.workloads import base
 from penstock.lab.workloads.base import Suite
-from penstock.lab.workloads.options import Option, numbers, size
+from penstock.lab.workloads.options import Option, numbers, parse_names, size
 from penstock.model import ClusterSize
 from penstock.processes import load_average
 from penstock.units import MIB
@@ -40,11 +40,13 @@ LAKE, LOCAL, RAW = "lake", "local", "raw"
 SOURCES = (LAKE, LOCAL, RAW)
 """`local` is Hadoop's local file system, which verifies checksums, as in Spark; `raw` is the same without checksums."""
 
-WARM, COLD, NONE = "warm", "cold", "none"
-CACHES = (WARM, COLD, NONE)
+WARM, COLD, SMALL, NONE = "warm", "cold", "small", "none"
+CACHES = (WARM, COLD, SMALL, NONE)
 
 MEMORY, DISK = "memory", "disk"
 MEDIA = (MEMORY, DISK)
+
+PATTERNS = ("sequential", "random", "vectored", "small")
 
 
 @dataclass(frozen=True)
@@ -58,11 +60,16 @@ class Reads(Suite):
     size_bytes: Annotated[int, size("Size of the large object.")] = 256 * MIB
     small_objects: Annotated[int, Option("Number of small objects, each read completely.", least=1)] = 256
     small_size_bytes: Annotated[int, size("Size of each small object.")] = 256 << 10
+    patterns: Annotated[
+        tuple[str, ...], Option(f"Patterns to measure: {', '.join(PATTERNS)}.", parse=parse_names, show=",".join)
+    ] = PATTERNS
     threads: Annotated[tuple[int, ...], numbers("Numbers of threads to measure, one at a time.", "of threads")] = (1, 2)
     passes: Annotated[int, Option("Passes of each pattern with each number of threads.", least=1)] = 3
     """All in one process; the one before them is not counted."""
     source: Annotated[str, Option("lake, local (files), or raw (local files without Hadoop's checksums).")] = LAKE
-    cache: Annotated[str, Option("State of the page cache before a pass: warm, cold or none (disabled).")] = WARM
+    cache: Annotated[str, Option(
+            "Page cache of a pass: warm, cold, small (a quarter of the data, used by the pass before) or none."
+        )] = WARM
     medium: Annotated[str, Option("Tier of the page cache: memory or disk.")] = MEMORY
 
     def check_options(self) -> None:
@@ -73,6 +80,12 @@ class Reads(Suite):
         ):
             if value not in known:
                 raise InvalidInput(f"--{name} cannot be {value}", fix=f"choose one of {', '.join(known)}")
+        unknown = [pattern for pattern in self.patterns if pattern not in PATTERNS]
+        if unknown or len(set(self.patterns)) < max(1, len(self.patterns)):
+            raise InvalidInput(
+                f"--patterns cannot be {','.join(self.patterns) or 'empty'}",
+                fix=f"give some of {', '.join(PATTERNS)}, each once",
+            )
         if self.size_bytes < 16 * MIB or self.size_bytes % MIB or self.small_size_bytes < 1:
             raise InvalidInput(
                 "The large object is too small, or its size is not whole MiB",
@@ -133,6 +146,7 @@ class Reads(Suite):
                     *("--tier", str(tier)),
                     *("--cache", self.cache),
                     *("--medium", self.medium),
+                    *("--patterns", ",".join(self.patterns)),
                     *("--threads", ",".join(map(str, self.threads))),
                     *("--passes", str(self.passes)),
                     *("--raw", str(self.source == RAW).lower()),

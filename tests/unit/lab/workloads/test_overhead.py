@@ -71,11 +71,12 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
 
 
 def test_each_repetition_is_a_process_with_a_cache_of_its_own_that_is_gone_afterwards(world: World) -> None:
-    (run,) = world.measure(Reads(size_bytes=16 * MIB, cache="cold", threads=(1, 4)), repetitions=2)
+    (run,) = world.measure(Reads(size_bytes=16 * MIB, cache="cold", patterns=("small", "random"), threads=(1, 4)), repetitions=2)
     assert run.outcome == "ok"
     assert [name for name, _ in world.started] == ["GenerateObjects", "Reads", "Reads"]
     asked = world.started[1][1]
     assert (asked["--cache"], asked["--threads"], asked["--raw"]) == ("cold", "1,4", "false")
+    assert asked["--patterns"] == "small,random"
     assert len(set(world.tiers)) == 2
     assert not any(tier.exists() for tier in world.tiers)
 
@@ -100,6 +101,9 @@ def test_arms_of_the_lake_share_its_objects_and_local_arms_one_copy(world: World
         Reads(threads=()),
         Reads(threads=(0,)),
         Reads(threads=(2, 2)),
+        Reads(patterns=()),
+        Reads(patterns=("small", "backwards")),
+        Reads(patterns=("small", "small")),
     ],
 )
 def test_what_cannot_be_is_refused_before_anything_is_written(world: World, wrong: Reads) -> None:
@@ -109,7 +113,7 @@ def test_what_cannot_be_is_refused_before_anything_is_written(world: World, wron
 
 
 def test_a_recorded_run_gives_its_suite_again() -> None:
-    suite = Reads(threads=(1, 8), cache="none", source="lake")
+    suite = Reads(patterns=("vectored",), threads=(1, 8), cache="none", source="lake")
     assert restore_suite("reads", json.loads(json.dumps(suite.options()))) == suite
 
 

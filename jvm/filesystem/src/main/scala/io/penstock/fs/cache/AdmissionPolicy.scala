@@ -18,33 +18,44 @@ private[cache] sealed abstract class AdmissionPolicy(val name: String) {
   /**
    * @param touches
    *   how often each of the pages was read before without being kept
+   * @param room
+   *   whether the pages find room that is free, or a turn to take that of others which are in use
    */
-  def admits(touches: Seq[Int], read: AdmissionPolicy.Read, costs: => AdmissionPolicy.Costs): Boolean
+  def admits(
+      touches: Seq[Int],
+      read: AdmissionPolicy.Read,
+      costs: => AdmissionPolicy.Costs,
+      room: => Boolean
+  ): Boolean
 }
 
 private[cache] object AdmissionPolicy {
 
   /** Keeps whatever is read: for `cache warm`, and for who knows that everything is read again. */
   case object Always extends AdmissionPolicy("always") {
-    override def admits(touches: Seq[Int], read: Read, costs: => Costs): Boolean = true
+    override def admits(touches: Seq[Int], read: Read, costs: => Costs, room: => Boolean): Boolean = true
   }
 
   /** Keeps what is read for the second time, whatever that costs. */
   case object Again extends AdmissionPolicy("again") {
-    override def admits(touches: Seq[Int], read: Read, costs: => Costs): Boolean = isAgain(touches)
+    override def admits(touches: Seq[Int], read: Read, costs: => Costs, room: => Boolean): Boolean = isAgain(touches)
   }
 
   /**
    * Keeps what is read for the second time from a store that is slower than the tier, and at once what is expected to
    * pay, as far as this process has measured both. Bytes that nobody has asked for are fetched once the reads before
    * would have paid for them: so a reader here and there spends at most twice what the better choice would have cost.
+   *
+   * Where all that is kept is in use, a page takes the place of one that is as likely to be read again: nothing is
+   * gained, and whoever reads more than fits, round and round, would fetch everything and find nothing. So few pages do
+   * ([[Turns]]), which is enough to follow a change of work.
    */
   case object Measured extends AdmissionPolicy("measured") {
-    override def admits(touches: Seq[Int], read: Read, costs: => Costs): Boolean = {
+    override def admits(touches: Seq[Int], read: Read, costs: => Costs, room: => Boolean): Boolean = {
       val measured = costs
       val saved = measured.saved(read)
       def hasShown = saved > 0 && saved * touches.sum / touches.size >= measured.spentOnOthers(read)
-      read.again * saved >= measured.spent(read) || (isAgain(touches) && hasShown)
+      (read.again * saved >= measured.spent(read) || (isAgain(touches) && hasShown)) && room
     }
   }
 
@@ -108,6 +119,19 @@ private[cache] object AdmissionPolicy {
       .find(_.name == text.toLowerCase(Locale.ROOT))
       .toRight(s"${CacheSettings.Admission}: '$text' is no policy: write ${All.map(_.name).mkString(", ")}")
   }
+}
+
+/** Who may take the place of pages in use: one in [[Turns.OneIn]] of those who ask. Thread-safe. */
+private[cache] final class Turns {
+  private val asked = new AtomicLong
+
+  def next(): Boolean = asked.incrementAndGet() % Turns.OneIn == 0
+}
+
+private[cache] object Turns {
+
+  /** Near a store, a page of 1 MiB costs what some six reads of 64 KiB of it do: one in 32 adds a sixth. */
+  val OneIn = 32
 }
 
 /** How long something takes a byte, over the last [[Pace.Memory]] of them. Thread-safe. */

@@ -21,8 +21,8 @@ trait PageCache {
   /** Whether a page that is fetched now has a chance to be kept; false when no tier works. */
   def keeps: Boolean
 
-  /** Bytes of a scan that would be kept now, as far as is known without making room. */
-  def roomForScan: Long
+  /** Bytes that would be kept now in place of nothing that is in use, as far as is known without making room. */
+  def room: Long
 
   /** The page, pinned until it is closed; none if it is in no tier. Counts towards hits and misses. */
   def find(of: ObjectVersion, index: Long): Option[Page]

@@ -99,8 +99,8 @@ private[cache] final class Tier(
       insert(key, bytes, cause)(PageFile.write(_, data, trailer.duplicate()))
     }
 
-  /** Bytes of a scan that would be kept now, as far as is known without making space. */
-  def roomForScan: Long = if (adaptiveCosts.forall(_.pays)) attempt(0L)(_.table.roomFor(EvictionPolicy.Scanned)) else 0
+  /** Bytes that are free, or whose pages have had their time, as far as is known without making space. */
+  def room: Long = if (adaptiveCosts.forall(_.pays)) attempt(0L)(_.table.roomFor(EvictionPolicy.Scanned)) else 0
 
   /** How often the page was read without being kept. */
   def touches(of: ObjectVersion, index: Long): Int =

@@ -118,6 +118,7 @@ private[cache] final class TieredPageCache(
 ) extends PageCache {
 
   private val mappings = new Mappings(mappedPages)
+  private val turns = new Turns
 
   private val fetches = new FetchCoordinator(
     () => tiers.iterator.flatMap(_.locks).nextOption(),
@@ -128,7 +129,7 @@ private[cache] final class TieredPageCache(
 
   override def keeps: Boolean = tiers.exists(_.keeps)
 
-  override def roomForScan: Long = tiers.map(_.roomForScan).sum
+  override def room: Long = tiers.map(_.room).sum
 
   override def find(of: ObjectVersion, index: Long): Option[Page] = {
     val mapped = if (exists(of, index)) lookUp(PageLabel(of, index, pageSize)) else null
@@ -153,7 +154,7 @@ private[cache] final class TieredPageCache(
       val touches = (first to last).map(tier.touches(of, _))
       val kept = math.min(of.length, (last + 1) * pageSize) - first * pageSize
       val read = AdmissionPolicy.Read(wanted, kept, request.max(wanted))
-      admission.admits(touches, read, costsIn(tier))
+      admission.admits(touches, read, costsIn(tier), kept <= room || turns.next())
     }
 
   private def costsIn(tier: Tier): AdmissionPolicy.Costs = {
@@ -238,7 +239,7 @@ private[cache] final class ScopedPageCache(pages: PageCache, scope: String) exte
 
   override def pageSize: Int = pages.pageSize
   override def keeps: Boolean = pages.keeps
-  override def roomForScan: Long = pages.roomForScan
+  override def room: Long = pages.room
   override def find(of: ObjectVersion, index: Long): Option[Page] = pages.find(in(of), index)
   override def has(of: ObjectVersion, index: Long): Boolean = pages.has(in(of), index)
   override def claim(of: ObjectVersion, index: Long, patienceMs: Long): Claim = pages.claim(in(of), index, patienceMs)

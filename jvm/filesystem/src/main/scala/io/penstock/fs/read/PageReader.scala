@@ -66,7 +66,7 @@ final private[read] class PageReader(
 
   /** Whether the pages of those requests would be kept until who reads the object through comes to them. */
   def hasRoom(requests: Seq[Request]): Boolean =
-    keeps && requests.map(request => layout.end(request.last) - layout.start(request.first)).sum <= cache.roomForScan
+    keeps && requests.map(request => layout.end(request.last) - layout.start(request.first)).sum <= cache.room
 
   /**
    * Whether a reader of `wanted` bytes on the pages of `span` is to have those pages fetched and kept, rather than the

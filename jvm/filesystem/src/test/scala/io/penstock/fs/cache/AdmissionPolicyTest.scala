@@ -18,7 +18,7 @@ class AdmissionPolicyTest extends AnyFunSuite with TemporaryTiers with Propertie
   private def scan(bytes: Long) = Read(bytes, bytes, 32 * MiB)
   private def piece(bytes: Long) = Read(bytes, MiB, bytes)
 
-  private def admits(touches: Int, read: Read, costs: Costs): Boolean = Measured.admits(Seq(touches), read, costs)
+  private def admits(touches: Int, read: Read, costs: Costs): Boolean = Measured.admits(Seq(touches), read, costs, room = true)
 
   test("a scan is kept when it is read for the second time, and from a slow store at once") {
     assert(!admits(0, scan(MiB), near))
@@ -35,8 +35,8 @@ class AdmissionPolicyTest extends AnyFunSuite with TemporaryTiers with Propertie
 
   test("of several pages half must have been read before, however often the others were") {
     val two = Read(2 * MiB, 2 * MiB, 32 * MiB)
-    assert(Measured.admits(Seq(1, 0), two, near))
-    assert(!Measured.admits(Seq(15, 0, 0), two, near))
+    assert(Measured.admits(Seq(1, 0), two, near, room = true))
+    assert(!Measured.admits(Seq(15, 0, 0), two, near, room = true))
   }
 
   test("a tier that is slower than the store keeps nothing, however often it is read") {
@@ -66,6 +66,53 @@ class AdmissionPolicyTest extends AnyFunSuite with TemporaryTiers with Propertie
 
   private def counting(tiers: TierSettings*): TieredPageCache =
     PageCaches.create(tiers.toVector, () => now.get, admission = Again, nanos = nanos)
+
+  private def eightPages: TieredPageCache = {
+    val made = PageCaches.create(
+      Vector(memory(8 * (PageSize + 8192))),
+      () => now.get,
+      admission = Measured,
+      nanos = nanos
+    )
+    // A second to an answer: every page is worth keeping.
+    made.answered(1000000000L)
+    made
+  }
+
+  /** Reads a page every `seconds`; how many were found, and how many were fetched to be kept. */
+  private def read(cache: TieredPageCache, of: ObjectVersion, pages: Seq[Long], seconds: Int): (Int, Int) = {
+    val counts = pages.map { page =>
+      now.addAndGet(seconds)
+      if (read(cache, of, page).nonEmpty) (1, 0)
+      else if (!cache.admits(of, page, page, PageSize, PageSize)) {
+        cache.passed(of, page)
+        (0, 0)
+      } else {
+        fill(cache, of, page)
+        (0, 1)
+      }
+    }
+    (counts.map(_._1).sum, counts.map(_._2).sum)
+  }
+
+  test("who reads four times what fits, round after round, finds what was kept, and fetches little to keep it") {
+    val (cache, rounds) = (eightPages, version("rounds", 32))
+    assert(read(cache, rounds, 0L until 32L, seconds = 1) == (0, 8))
+    for (_ <- 1 to 10) {
+      val (found, fetched) = read(cache, rounds, 0L until 32L, seconds = 1)
+      assert(found >= 7 && fetched <= 1)
+    }
+  }
+
+  test("what is kept gives way to other work: one page in thirty-two while it is in use, all once it had its time") {
+    val cache = eightPages
+    read(cache, first, (0L until 8L) ++ (0L until 8L), seconds = 1)
+    val (_, early) = read(cache, version("other", 100), 0L until 64L, seconds = 1)
+    assert(early == 2)
+    now.addAndGet(3 * EvictionPolicy.DecayAfter)
+    val (_, late) = read(cache, version("third", 100), (0L until 24L), seconds = EvictionPolicy.DecayAfter / 4)
+    assert(late >= 8)
+  }
 
   test("a page that was read once is distinguished from its neighbours, by other processes too") {
     touched(counting(memory(MiB)), 7, 9)

@@ -184,9 +184,9 @@ class PageCacheSuite extends AnyFunSuite with Matchers with TemporaryTiers {
     val budget = 4L * (PageSize + SlotWord.BlockSize)
     val one = cache(memory(budget), disk(2 * budget))
     val objects = (0 until 20).map(n => version(s"object-$n", 1))
-    one.roomForScan shouldBe 3 * budget
+    one.room shouldBe 3 * budget
     objects.map(fill(one, _, 0, scanned = true)) shouldBe objects.indices.map(_ < 12)
-    one.roomForScan shouldBe 0
+    one.room shouldBe 0
     filesOf(memory(budget)) should have size 4
     filesOf(disk(2 * budget)) should have size 8
     for (of <- objects.take(12)) read(one, of, 0) shouldBe Some(bytesOf(of, 0).toSeq)

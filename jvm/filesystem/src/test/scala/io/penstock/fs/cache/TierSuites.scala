@@ -126,7 +126,7 @@ class TierCostsSuite extends AnyFunSuite with TemporaryTiers with Matchers with 
     pages.fetched(64 * MiB, 0)
     // Before the first page was written there, nobody knows what that takes.
     for (index <- 0 until 5) fill(pages, scan, index.toLong, scanned = true) shouldBe true
-    pages.roomForScan should be < PageSize.toLong
+    pages.room should be < PageSize.toLong
     for (index <- 5 until 15) fill(pages, scan, index.toLong, scanned = true) shouldBe false
     demoted(for (index <- 15 until 19) fill(pages, scan, index.toLong)) shouldBe 0
     filesOf(disk(0)) should have size 1
@@ -139,7 +139,7 @@ class TierCostsSuite extends AnyFunSuite with TemporaryTiers with Matchers with 
     val pages = cache(disk(64 * MiB).copy(adaptive = false))
     pages.fetched(64 * MiB, 0)
     for (index <- 0 until 10) fill(pages, scan, index.toLong, scanned = true) shouldBe true
-    pages.roomForScan should be > 32 * MiB
+    pages.room should be > 32 * MiB
   }
 
   test("where there is no memory tier, what is asked for by itself is kept on disk however near the store is") {
@@ -152,9 +152,9 @@ class TierCostsSuite extends AnyFunSuite with TemporaryTiers with Matchers with 
     val pages = cache(memory(4 * (PageSize + 8192)), disk(64 * MiB))
     pages.fetched(64 * MiB, 0)
     for (index <- 0 until 6) fill(pages, scan, index.toLong, scanned = true)
-    pages.roomForScan should be < PageSize.toLong
+    pages.room should be < PageSize.toLong
     pages.fetched(64 * MiB, 64 * MiB * 1000)
-    pages.roomForScan should be > 32 * MiB
+    pages.room should be > 32 * MiB
     fill(pages, scan, 6, scanned = true) shouldBe true
   }
 }

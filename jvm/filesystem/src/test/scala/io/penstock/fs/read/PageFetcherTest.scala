@@ -161,7 +161,7 @@ private object PageFetcherTest {
 
     override def pageSize: Int = PageSize
     override def keeps: Boolean = true
-    override def roomForScan: Long = 0
+    override def room: Long = 0
     override def find(of: ObjectVersion, index: Long): Option[Page] = None
     override def has(of: ObjectVersion, index: Long): Boolean = false
     override def claim(of: ObjectVersion, index: Long, patienceMs: Long): Claim = granted(of, index)

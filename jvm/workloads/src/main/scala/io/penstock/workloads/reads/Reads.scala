@@ -28,16 +28,21 @@ import io.penstock.workloads.{Manifest, Report}
 object Reads extends Application {
 
   private val usage =
-    s"Reads --location URI --report URI --tier DIRECTORY ${HadoopSettings.Usage} [--cache warm|cold|none] " +
-      "[--medium memory|disk] [--threads 1,2] [--passes 3] [--raw true|false]"
-  private val known = Set("location", "report", "tier", "settings", "cache", "medium", "threads", "passes", "raw")
+    s"Reads --location URI --report URI --tier DIRECTORY ${HadoopSettings.Usage} [--cache warm|cold|small|none] " +
+      s"[--medium memory|disk] [--patterns ${Pattern.All.map(_.key).mkString(",")}] [--threads 1,2] [--passes 3] " +
+      "[--raw true|false]"
+  private val known =
+    Set("location", "report", "tier", "settings", "cache", "medium", "patterns", "threads", "passes", "raw")
 
   override def run(arguments: Seq[String]): Int = {
     val options = Arguments.parse(arguments, known, usage)
     val location = options.required("location").stripSuffix("/")
     val place = Paths.get(options.required("tier"))
     val onDisk = options.read("medium", "memory or disk")(Map("memory" -> false, "disk" -> true).get).getOrElse(false)
-    val tier = options.read("cache", "warm, cold or none")(Tier.named(_, place, onDisk))
+    val patterns = options.list("patterns").fold(Pattern.All)(_.map { key =>
+      val known = Pattern.All.map(_.key).mkString(", ")
+      Pattern.All.find(_.key == key).getOrElse(throw new UsageError(s"--patterns takes $known, not '$key'."))
+    })
     val threads = options.list("threads").getOrElse(Seq("1", "2")).map { text =>
       text.toIntOption.filter(_ >= 1).getOrElse(throw new UsageError(s"--threads takes numbers, not '$text'."))
     }
@@ -45,9 +50,10 @@ object Reads extends Application {
     val raw = options.read("raw", "true or false")(_.toBooleanOption).getOrElse(false)
     val configuration = HadoopSettings.of(options)
     val data = new Manifest(location, configuration).read[ReadObjects]()
+    val tiers = Tier.all(place, onDisk, data.bytes)
+    val tier = options.read("cache", tiers.keys.mkString(", "))(tiers.get).getOrElse(tiers("warm"))
     Report.to(options.required("report"), new Configuration(false)) { report =>
-      val chosen = tier.orElse(Tier.named("warm", place, onDisk)).get
-      new Reads(location, data, configuration, chosen, raw, report).all(threads, passes)
+      new Reads(location, data, configuration, tier, raw, report).all(patterns, threads, passes)
       if (report.wrongChecks > 0) 9 else 0
     }
   }
@@ -62,10 +68,10 @@ private[reads] final class Reads(
     report: Report
 ) {
 
-  def all(threads: Seq[Int], passes: Int): Unit =
+  def all(patterns: Seq[Pattern], threads: Seq[Int], passes: Int): Unit =
     try {
       compareAll()
-      for (pattern <- Pattern.All; count <- threads) {
+      for (pattern <- patterns; count <- threads) {
         pass(pattern, count)
         for (number <- 1 to passes) record(pattern, count, number, pass(pattern, count))
       }

@@ -101,8 +101,15 @@ final case class Volume(bytes: Long, operations: Long) {
   def +(other: Volume): Volume = Volume(bytes + other.bytes, operations + other.operations)
 }
 
-/** One way to read. Each of several threads has a part of it, and streams of its own. */
-sealed abstract class Pattern(val name: String) {
+/**
+ * One way to read. Each of several threads has a part of it, and streams of its own.
+ *
+ * @param key
+ *   names it among the options
+ * @param name
+ *   names it in the report
+ */
+sealed abstract class Pattern(val key: String, val name: String) {
 
   /** Reads the part of thread `part` of `parts`. Raises `WrongContent`. */
   def read(source: Source, part: Int, parts: Int): Volume
@@ -117,7 +124,7 @@ object Pattern {
   private val OneBlockIn = 4
 
   /** From the beginning of its part to its end, a MiB at a time. */
-  case object Sequential extends Pattern("sequential") {
+  case object Sequential extends Pattern("sequential", "sequential") {
     override def read(source: Source, part: Int, parts: Int): Volume = {
       val (from, until) = Access.share(source.large.length, ScanBytes.toLong, part, parts)
       val buffer = new Array[Byte](ScanBytes)
@@ -136,7 +143,7 @@ object Pattern {
   }
 
   /** A quarter of the object's 64 KiB blocks in random order, each by its position. */
-  case object Scattered extends Pattern("random 64 KiB") {
+  case object Scattered extends Pattern("random", "random 64 KiB") {
     override def read(source: Source, part: Int, parts: Int): Volume = {
       val blocks = Access.scattered(source.large.length, BlockBytes, OneBlockIn, part, parts)
       val buffer = new Array[Byte](BlockBytes)
@@ -151,7 +158,7 @@ object Pattern {
   }
 
   /** Some columns of each row group, asked for together as Parquet does. */
-  case object Vectored extends Pattern("vectored, 6 of 16 columns") {
+  case object Vectored extends Pattern("vectored", "vectored, 6 of 16 columns") {
     private val allocate: IntFunction[ByteBuffer] = ByteBuffer.allocate(_)
 
     override def read(source: Source, part: Int, parts: Int): Volume = {
@@ -172,7 +179,7 @@ object Pattern {
   }
 
   /** Each of its small objects opened, read whole and closed. */
-  case object Small extends Pattern("small objects") {
+  case object Small extends Pattern("small", "small objects") {
     override def read(source: Source, part: Int, parts: Int): Volume = {
       val (from, until) = Access.share(source.small.size.toLong, 1, part, parts)
       val buffer = new Array[Byte](source.small.head.length.toInt)

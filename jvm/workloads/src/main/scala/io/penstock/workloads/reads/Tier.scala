@@ -19,20 +19,32 @@ sealed trait Tier {
 
 object Tier {
 
-  def named(name: String, place: Path, onDisk: Boolean): Option[Tier] = name match {
-    case "warm" => Some(new Warm(place, onDisk))
-    case "cold" => Some(new Cold(place, onDisk))
-    case "none" => Some(Off)
-    case _ => None
-  }
+  /**
+   * By their names.
+   *
+   * @param bytes
+   *   of the data that are read
+   */
+  def all(place: Path, onDisk: Boolean, bytes: Long): Map[String, Tier] = Map(
+    "warm" -> new Warm(place, onDisk),
+    "cold" -> new Cold(place, onDisk),
+    "small" -> new Small(place, onDisk, bytes / 4),
+    "none" -> Off
+  )
 
   /** All passes have one cache that keeps everything: what the first has read, the others find. */
   private final class Warm(place: Path, onDisk: Boolean) extends Tier {
     override def pass[T](configuration: Configuration)(use: Configuration => T): T = {
-      val keeping = in(place, onDisk, configuration)
+      val keeping = in(place, onDisk, configuration, Room)
       keeping.set(CacheSettings.Admission, "always")
       use(keeping)
     }
+  }
+
+  /** All passes have one cache, with room for a part of what they read, which it chooses by its own rules. */
+  private final class Small(place: Path, onDisk: Boolean, room: Long) extends Tier {
+    override def pass[T](configuration: Configuration)(use: Configuration => T): T =
+      use(in(place, onDisk, configuration, room))
   }
 
   /** Each pass has a new, empty cache of its own, which is there before anything is timed: a process opens one once. */
@@ -40,7 +52,7 @@ object Tier {
     override def pass[T](configuration: Configuration)(use: Configuration => T): T = {
       val own = Files.createTempDirectory(place, "pass-")
       try {
-        val made = in(own, onDisk, configuration)
+        val made = in(own, onDisk, configuration, Room)
         if (made.get(StreamFactory) != null) PageCaches.of(made).foreach(_.keeps)
         use(made)
       } finally remove(own)
@@ -57,13 +69,13 @@ object Tier {
     }
   }
 
-  private def in(directory: Path, onDisk: Boolean, configuration: Configuration): Configuration = {
+  private def in(directory: Path, onDisk: Boolean, configuration: Configuration, room: Long): Configuration = {
     val made = new Configuration(configuration)
     val (used, unused) =
       if (onDisk) (CacheSettings.DiskSize, CacheSettings.MemorySize)
       else (CacheSettings.MemorySize, CacheSettings.DiskSize)
     made.set(if (onDisk) CacheSettings.DiskDirectory else CacheSettings.MemoryDirectory, directory.toString)
-    made.set(used, Room)
+    made.setLong(used, room)
     made.set(unused, "0")
     made
   }
@@ -73,8 +85,8 @@ object Tier {
    */
   private val StreamFactory = "fs.s3a.input.stream.custom.factory"
 
-  /** More than is read: eviction is measured elsewhere. */
-  private val Room = "8G"
+  /** More than is read. */
+  private val Room = 8L << 30
 
   /** Best effort: the cache's housekeeping may be at work there, and the lab removes the place at the end. */
   private def remove(directory: Path): Unit = {

@@ -55,6 +55,14 @@ class ReadsSuite extends AnyFunSuite with BeforeAndAfterAll {
     assert(measures.forall(_.get("core_seconds").asDouble > 0))
   }
 
+  test("only the patterns that were named are measured") {
+    val (code, samples) = read(right, "--threads", "1", "--cache", "small", "--patterns", "small,vectored")
+    val names = samples.filter(_.get("kind").asText == "measure").map(_.get("name").asText)
+    assert(code == 0 && names == Seq("small objects, 1 thread", "vectored, 6 of 16 columns, 1 thread"))
+    val failure = intercept[UsageError](read(right, "--patterns", "small,backwards"))
+    assert(failure.getMessage.contains("sequential, random, vectored, small") && failure.getMessage.contains("backwards"))
+  }
+
   test("local files can be read without their check sums, and nothing else can") {
     assert(read(right, "--raw", "true", "--threads", "1")._1 == 0)
     val bucket = Seq("--location", "s3a://bucket/x", "--report", "file:/dev/null", "--tier", "/tmp", "--raw", "perhaps")
