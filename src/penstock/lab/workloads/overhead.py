@@ -67,9 +67,9 @@ class Reads(Suite):
     passes: Annotated[int, Option("Passes of each pattern with each number of threads.", least=1)] = 3
     """All in one process; the one before them is not counted."""
     source: Annotated[str, Option("lake, local (files), or raw (local files without Hadoop's checksums).")] = LAKE
-    cache: Annotated[str, Option(
-            "Page cache of a pass: warm, cold, small (a quarter of the data, used by the pass before) or none."
-        )] = WARM
+    cache: Annotated[
+        str, Option("Page cache of a pass: warm, cold, small (a quarter of the data, used by the pass before) or none.")
+    ] = WARM
     medium: Annotated[str, Option("Tier of the page cache: memory or disk.")] = MEMORY
 
     def check_options(self) -> None:

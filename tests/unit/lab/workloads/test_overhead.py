@@ -71,7 +71,9 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
 
 
 def test_each_repetition_is_a_process_with_a_cache_of_its_own_that_is_gone_afterwards(world: World) -> None:
-    (run,) = world.measure(Reads(size_bytes=16 * MIB, cache="cold", patterns=("small", "random"), threads=(1, 4)), repetitions=2)
+    (run,) = world.measure(
+        Reads(size_bytes=16 * MIB, cache="cold", patterns=("small", "random"), threads=(1, 4)), repetitions=2
+    )
     assert run.outcome == "ok"
     assert [name for name, _ in world.started] == ["GenerateObjects", "Reads", "Reads"]
     asked = world.started[1][1]

@@ -11,6 +11,7 @@ import java.util.concurrent.{ConcurrentHashMap, Executors, TimeUnit}
 import scala.util.Try
 import scala.util.control.NonFatal
 
+import org.apache.commons.lang3.concurrent.BasicThreadFactory
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.s3a.Constants
 import org.slf4j.LoggerFactory
@@ -32,11 +33,9 @@ object PageCaches {
   private val caches = new ConcurrentHashMap[(Vector[TierSettings], AdmissionPolicy), TieredPageCache]
   private val problems = ConcurrentHashMap.newKeySet[String]
 
-  private lazy val housekeeper = Executors.newSingleThreadScheduledExecutor { work =>
-    val thread = new Thread(work, "penstock-pages")
-    thread.setDaemon(true)
-    thread
-  }
+  private lazy val housekeeper = Executors.newSingleThreadScheduledExecutor(
+    BasicThreadFactory.builder().namingPattern("penstock-pages").daemon(true).build()
+  )
 
   /**
    * The cache that these settings ask for, as far as it is theirs ([[ScopedPageCache]]); none if they turn it off, or

@@ -5,6 +5,7 @@ import java.util.concurrent.{Callable, ExecutionException, ExecutorService, Exec
 import scala.collection.mutable
 import scala.jdk.CollectionConverters._
 
+import org.apache.commons.lang3.concurrent.BasicThreadFactory
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.Path
 import org.apache.hadoop.fs.s3a.S3AFileSystem
@@ -82,14 +83,8 @@ final private[commit] class Parallel(threads: Int) {
   def map[A, B](items: Seq[A])(work: A => B): Vector[B] =
     if (items.sizeIs <= 1 || threads == 1) inTurn(items)(work)
     else {
-      val pool: ExecutorService = Executors.newFixedThreadPool(
-        math.min(threads, items.size),
-        task => {
-          val thread = new Thread(task, "penstock-commit")
-          thread.setDaemon(true)
-          thread
-        }
-      )
+      val named = BasicThreadFactory.builder().namingPattern("penstock-commit").daemon(true).build()
+      val pool: ExecutorService = Executors.newFixedThreadPool(math.min(threads, items.size), named)
       try {
         val results = pool.invokeAll(items.map(item => (() => work(item)): Callable[B]).asJava)
         results.asScala.iterator

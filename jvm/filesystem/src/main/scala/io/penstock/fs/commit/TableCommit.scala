@@ -221,7 +221,7 @@ final private[commit] class TableCommit(
     }
 
   private def tidy(record: CommitRecord): Unit =
-    Leftovers.abort(buckets, parallel, record.job, record.places, record.uploads.iterator.map(_.location).toSet): Unit
+    Leftovers.abort(buckets, parallel, record.job, record.places, record.uploads.iterator.map(_.location).toSet)
 
   private def replace(record: CommitRecord): Unit = {
     for ((bucket, old) <- record.replaced.groupBy(_.bucket)) buckets(bucket).delete(old.map(_.key))
@@ -328,8 +328,8 @@ final class TableChanged private[commit] (job: String, table: Location)
 private[commit] object Leftovers {
 
   /**
-   * Aborts every upload of the job below these places, of which there are as many as it returns. Spark SQL puts the
-   * job's id into each file's name; of other jobs it is known which files they write.
+   * Aborts every upload of the job below these places. Spark SQL puts the job's id into each file's name; of other jobs
+   * it is known which files they write.
    */
   def abort(
       buckets: ObjectStores,
@@ -337,7 +337,7 @@ private[commit] object Leftovers {
       job: String,
       places: Seq[Location],
       files: Set[Location]
-  ): Int = {
+  ): Unit = {
     val found = places.flatMap { place =>
       val bucket = buckets(place.bucket)
       bucket
@@ -345,8 +345,7 @@ private[commit] object Leftovers {
         .filter(upload => belongsTo(job, upload.key) || files(Location(place.bucket, upload.key)))
         .map(bucket -> _)
     }
-    parallel.map(found) { case (bucket, upload) => bucket.abort(upload.key, upload.id) }
-    found.size
+    parallel.map(found) { case (bucket, upload) => bucket.abort(upload.key, upload.id) }: Unit
   }
 
   private def belongsTo(job: String, key: String): Boolean = key.substring(key.lastIndexOf('/') + 1).contains(job)

@@ -6,6 +6,7 @@ import java.util.concurrent.{Executors, TimeUnit}
 import scala.collection.mutable
 import scala.util.control.NonFatal
 
+import org.apache.commons.lang3.concurrent.BasicThreadFactory
 import org.apache.hadoop.fs.s3a.commit.magic.InMemoryMagicCommitTracker
 import org.apache.hadoop.fs.{FSDataOutputStream, FSExceptionMessages, Path}
 import org.slf4j.LoggerFactory
@@ -94,11 +95,7 @@ final private[commit] class BackgroundUploads(val executor: String, most: Long, 
 
   private val threads = Executors.newFixedThreadPool(
     Threads,
-    work => {
-      val thread = new Thread(work, "penstock-write-behind")
-      thread.setDaemon(true)
-      thread
-    }
+    BasicThreadFactory.builder().namingPattern("penstock-write-behind").daemon(true).build()
   )
 
   /** Runs it some time, if the bytes have room; false if they do not. */

@@ -10,6 +10,7 @@ import java.util.concurrent.{ConcurrentHashMap, ScheduledThreadPoolExecutor}
 import scala.jdk.CollectionConverters._
 import scala.util.control.NonFatal
 
+import org.apache.commons.lang3.concurrent.BasicThreadFactory
 import org.slf4j.LoggerFactory
 
 import io.penstock.fs.metrics.Counters
@@ -129,14 +130,8 @@ object Gateways {
 
   /** Its threads keep no JVM alive, and what is cancelled is forgotten. */
   private[gateways] def timer(threads: Int, name: String): ScheduledThreadPoolExecutor = {
-    val pool = new ScheduledThreadPoolExecutor(
-      threads,
-      (work: Runnable) => {
-        val thread = new Thread(work, name)
-        thread.setDaemon(true)
-        thread
-      }
-    )
+    val named = BasicThreadFactory.builder().namingPattern(name).daemon(true).build()
+    val pool = new ScheduledThreadPoolExecutor(threads, named)
     pool.setRemoveOnCancelPolicy(true)
     pool
   }

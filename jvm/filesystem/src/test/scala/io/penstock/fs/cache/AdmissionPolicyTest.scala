@@ -18,7 +18,8 @@ class AdmissionPolicyTest extends AnyFunSuite with TemporaryTiers with Propertie
   private def scan(bytes: Long) = Read(bytes, bytes, 32 * MiB)
   private def piece(bytes: Long) = Read(bytes, MiB, bytes)
 
-  private def admits(touches: Int, read: Read, costs: Costs): Boolean = Measured.admits(Seq(touches), read, costs, room = true)
+  private def admits(touches: Int, read: Read, costs: Costs): Boolean =
+    Measured.admits(Seq(touches), read, costs, room = true)
 
   test("a scan is kept when it is read for the second time, and from a slow store at once") {
     assert(!admits(0, scan(MiB), near))
@@ -110,7 +111,7 @@ class AdmissionPolicyTest extends AnyFunSuite with TemporaryTiers with Propertie
     val (_, early) = read(cache, version("other", 100), 0L until 64L, seconds = 1)
     assert(early == 2)
     now.addAndGet(3 * EvictionPolicy.DecayAfter)
-    val (_, late) = read(cache, version("third", 100), (0L until 24L), seconds = EvictionPolicy.DecayAfter / 4)
+    val (_, late) = read(cache, version("third", 100), 0L until 24L, seconds = EvictionPolicy.DecayAfter / 4)
     assert(late >= 8)
   }
 

@@ -39,10 +39,12 @@ object Reads extends Application {
     val location = options.required("location").stripSuffix("/")
     val place = Paths.get(options.required("tier"))
     val onDisk = options.read("medium", "memory or disk")(Map("memory" -> false, "disk" -> true).get).getOrElse(false)
-    val patterns = options.list("patterns").fold(Pattern.All)(_.map { key =>
-      val known = Pattern.All.map(_.key).mkString(", ")
-      Pattern.All.find(_.key == key).getOrElse(throw new UsageError(s"--patterns takes $known, not '$key'."))
-    })
+    val patterns = options
+      .list("patterns")
+      .fold(Pattern.All)(_.map { key =>
+        val known = Pattern.All.map(_.key).mkString(", ")
+        Pattern.All.find(_.key == key).getOrElse(throw new UsageError(s"--patterns takes $known, not '$key'."))
+      })
     val threads = options.list("threads").getOrElse(Seq("1", "2")).map { text =>
       text.toIntOption.filter(_ >= 1).getOrElse(throw new UsageError(s"--threads takes numbers, not '$text'."))
     }

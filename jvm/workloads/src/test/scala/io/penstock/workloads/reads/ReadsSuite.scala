@@ -60,7 +60,9 @@ class ReadsSuite extends AnyFunSuite with BeforeAndAfterAll {
     val names = samples.filter(_.get("kind").asText == "measure").map(_.get("name").asText)
     assert(code == 0 && names == Seq("small objects, 1 thread", "vectored, 6 of 16 columns, 1 thread"))
     val failure = intercept[UsageError](read(right, "--patterns", "small,backwards"))
-    assert(failure.getMessage.contains("sequential, random, vectored, small") && failure.getMessage.contains("backwards"))
+    assert(
+      failure.getMessage.contains("sequential, random, vectored, small") && failure.getMessage.contains("backwards")
+    )
   }
 
   test("local files can be read without their check sums, and nothing else can") {
