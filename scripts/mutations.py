@@ -102,7 +102,7 @@ MUTATIONS = (
     Mutation(
         "spark-ui-one-application",
         "permission to see one application's pages opens another's",
-        "src/penstock/service/spark_ui.py",
+        "src/penstock/service/spark_ui/access.py",
         "found is not None and found.root == root and",
         "found is not None and",
         "tests/unit/service/test_spark_ui.py",
@@ -110,7 +110,7 @@ MUTATIONS = (
     Mutation(
         "spark-ui-once",
         "a link to Spark's pages opens them again and again",
-        "src/penstock/service/spark_ui.py",
+        "src/penstock/service/spark_ui/access.py",
         'taken = self._store.take_grant(grant_digest("ticket", ticket))',
         'taken = self._store.find_grant(grant_digest("ticket", ticket))',
         "tests/unit/service/test_spark_ui.py",

@@ -132,7 +132,7 @@ class Alluxio:
         for name, port in (("AlluxioMaster", self._rpc), ("AlluxioWorker", self._worker)):
             log = self._directory / f"{name}.log"
             role = name.removeprefix("Alluxio").lower()
-            self.processes.append(start_daemon(self._command(f"alluxio.{role}.{name}"), log=log))
+            self.processes.append(start_daemon(self.command(f"alluxio.{role}.{name}"), log=log))
             deadline = time.monotonic() + _START_SECONDS
             while port not in listening_ports(self.processes[-1]):
                 if time.monotonic() > deadline or not self.processes[-1].alive():
@@ -148,11 +148,11 @@ class Alluxio:
         return sum(map(_core_seconds, self.processes))
 
     def _run(self, main_class: str, *arguments: str) -> None:
-        ran = subprocess.run([*self._command(main_class), *arguments], capture_output=True, text=True, check=False)
+        ran = subprocess.run([*self.command(main_class), *arguments], capture_output=True, text=True, check=False)
         if ran.returncode:
             raise ClusterError(f"{main_class} failed", why=(ran.stdout + ran.stderr)[-2000:])
 
-    def _command(self, main_class: str) -> list[str]:
+    def command(self, main_class: str) -> list[str]:
         opens = [f"--add-opens={package}=ALL-UNNAMED" for package in _OPENS]
         home = [f"-Dalluxio.home={self._directory}", f"-Dalluxio.conf.dir={self._directory}"]
         # The directory comes first: it has the settings.

@@ -23,7 +23,7 @@ from penstock.clusters.backend import WebInterface
 from penstock.engine.tokens import Scope
 from penstock.model import ApplicationSpec, ClusterSize, ProcessSize, State
 from penstock.service.app import ByPort
-from penstock.service.spark_ui import SparkOrigin
+from penstock.service.spark_ui.access import SparkOrigin
 from tests.support.browser import Browser, Page
 from tests.unit.service.fakes import Stage
 

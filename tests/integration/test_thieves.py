@@ -38,7 +38,7 @@ from penstock.lake.registry import Lakes
 from penstock.service.app import create_app
 from penstock.service.context import Service
 from penstock.service.guards import ConcurrencyLimits
-from penstock.service.spark_ui import SparkCookie, SparkUi
+from penstock.service.spark_ui.access import SparkCookie, SparkUi
 from tests.support.database_template import DatabaseTemplate
 from tests.support.fake_engine import FakeEngine, specification
 from tests.support.service_process import serving

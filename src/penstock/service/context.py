@@ -26,12 +26,12 @@ from penstock.lake.registry import Lakes
 from penstock.service.access_log import AnsweredRequest
 from penstock.service.auth import BrowserGrants
 from penstock.service.guards import ConcurrencyLimits, RequestCounts
-from penstock.service.iceberg import IcebergFront
+from penstock.service.iceberg.catalog import IcebergFront
+from penstock.service.iceberg.credentials import CredentialVendor
 from penstock.service.listening import PORT
 from penstock.service.problems import PathRedactor
-from penstock.service.spark_ui import SparkOrigin, SparkUi
+from penstock.service.spark_ui.access import SparkOrigin, SparkUi
 from penstock.service.streaming import ChangeNotifier, EngineEvents, EventFeed, LogTailing
-from penstock.service.vended_credentials import CredentialVendor
 
 if TYPE_CHECKING:
     from penstock.engine.tokens import TokenStore

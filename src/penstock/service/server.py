@@ -36,8 +36,8 @@ from penstock.service.app import ByPort, create_app
 from penstock.service.context import NoReports, Reports, Service
 from penstock.service.ibm.configuration import instances_by_home
 from penstock.service.listening import GRACE_SECONDS, Listening, bind, refuse_unsafe, spark_pages_listening
-from penstock.service.spark_pages import create_spark_app
-from penstock.service.spark_ui import SparkOrigin, validate_url
+from penstock.service.spark_ui.access import SparkOrigin, validate_url
+from penstock.service.spark_ui.pages import create_spark_app
 
 HEADER_TIMEOUT_SECONDS = 15.0
 

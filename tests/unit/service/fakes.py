@@ -27,7 +27,7 @@ from penstock.model import Application, ApplicationSpec, Capacity, ClusterSize, 
 from penstock.service.app import create_app
 from penstock.service.context import Service
 from penstock.service.guards import ConcurrencyLimits, RequestLimits
-from penstock.service.spark_pages import create_spark_app
+from penstock.service.spark_ui.pages import create_spark_app
 
 BEGAN = datetime(2026, 11, 21, 12, tzinfo=timezone.utc)
 

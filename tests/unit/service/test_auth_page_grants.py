@@ -10,7 +10,7 @@ import pytest
 from penstock.engine.tokens import Caller, Scope
 from penstock.errors import InvalidInput, Unauthenticated
 from penstock.service.auth import GRANT_LIFETIME, BrowserGrant, BrowserGrants, cookie_name
-from penstock.service.spark_ui import SparkUi
+from penstock.service.spark_ui.access import SparkUi
 from tests.unit.service.fakes import FakeTokens
 
 START = datetime(2026, 11, 21, tzinfo=timezone.utc)

@@ -13,8 +13,8 @@ import pytest
 from penstock.catalog.tables import OWNER
 from penstock.engine.tokens import EVERY_INSTANCE, Caller, Scope
 from penstock.errors import CatalogError, Forbidden, InvalidInput, NotFound, PenstockError
-from penstock.service import iceberg
-from penstock.service.iceberg import Action, IcebergFront, Intent, NoSuchNamespace, Request, Rights, intent_of
+from penstock.service.iceberg import catalog as iceberg
+from penstock.service.iceberg.catalog import Action, IcebergFront, Intent, NoSuchNamespace, Request, Rights, intent_of
 
 OWNERS = {"sales": "team-a", "stock": "team-b"}
 

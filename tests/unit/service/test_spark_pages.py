@@ -18,9 +18,9 @@ from penstock.engine.tokens import Scope
 from penstock.lake.model import Credentials, Lake
 from penstock.lake.registry import Lakes
 from penstock.model import ApplicationSpec, ClusterSize, ProcessSize, State
-from penstock.service import spark_pages
 from penstock.service.app import ByPort
-from penstock.service.spark_ui import Proxy, SparkOrigin
+from penstock.service.spark_ui import pages as spark_pages
+from penstock.service.spark_ui.access import Proxy, SparkOrigin
 from tests.unit.service.fakes import Stage
 
 SIZE = ClusterSize(ProcessSize(1, 1 << 30), ProcessSize(1, 1 << 30), 1)

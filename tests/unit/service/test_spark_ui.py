@@ -9,7 +9,7 @@ import pytest
 
 from penstock.engine.tokens import Caller, Scope, Token
 from penstock.errors import InvalidInput, ServiceError, Unauthenticated
-from penstock.service.spark_ui import (
+from penstock.service.spark_ui.access import (
     COOKIE_LIFETIME,
     TICKET_LIFETIME,
     SparkCookie,

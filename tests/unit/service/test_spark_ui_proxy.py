@@ -17,7 +17,14 @@ from penstock.errors import InvalidInput
 from penstock.home import Home
 from penstock.service import problems
 from penstock.service.problems import PathRedactor
-from penstock.service.spark_ui import Proxy, Upstream, confined_location, content_policy, path_below, request_origin
+from penstock.service.spark_ui.access import (
+    Proxy,
+    Upstream,
+    confined_location,
+    content_policy,
+    path_below,
+    request_origin,
+)
 
 PREFIX = "/applications/app-1/ui"
 ORIGIN = "http://penstock.example:8441"

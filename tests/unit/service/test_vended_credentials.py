@@ -10,7 +10,7 @@ import pytest
 from penstock.errors import NotFound
 from penstock.lake.model import Credentials, Lake, Sts
 from penstock.lake.sts import Lease, Reach
-from penstock.service.vended_credentials import CredentialVendor, reach_of
+from penstock.service.iceberg.credentials import CredentialVendor, reach_of
 
 OWN = Credentials("AKOWN", "own-secret")
 LAKE = Lake("sales", ("http://127.0.0.1:7480",), "data", "file:sales", sts=Sts("http://127.0.0.1:7480", "arn:x", 900))

@@ -12,9 +12,10 @@ from fastapi.routing import APIRoute
 from penstock.engine.tokens import Caller, Scope
 from penstock.errors import PenstockError
 from penstock.model import DEFAULT_INSTANCE
-from penstock.service import iceberg, problems
+from penstock.service import problems
 from penstock.service.auth import Reader
 from penstock.service.context import CurrentService
+from penstock.service.iceberg import catalog as iceberg
 
 PREFIX = "/iceberg/v1"
 

@@ -17,7 +17,7 @@ from penstock.service.api.applications import visible
 from penstock.service.auth import Reader, Submitter
 from penstock.service.context import CurrentService, Service
 from penstock.service.requests import Name
-from penstock.service.spark_ui import application_root, lake_root
+from penstock.service.spark_ui.access import application_root, lake_root
 
 router = APIRouter(prefix="/v1/applications/{application_id}/ui", tags=["spark"])
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from penstock.engine.tokens import Caller, Scope
-from penstock.service.iceberg import Answer, NoSuchNamespace, Request
+from penstock.service.iceberg.catalog import Answer, NoSuchNamespace, Request
 from tests.unit.service.fakes import Stage
 
 

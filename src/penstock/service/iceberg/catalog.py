@@ -250,7 +250,7 @@ class Catalog(Protocol):
 
 
 class Vendor(Protocol):
-    """The issuer of credentials for the files of tables; see `vended_credentials.CredentialVendor`."""
+    """The issuer of credentials for the files of tables; see `credentials.CredentialVendor`."""
 
     def configuration(self, location: str, *, writing: bool, user: str) -> Mapping[str, str] | None:
         """Return a client's settings, which open the files below the location; None where none can be limited so."""

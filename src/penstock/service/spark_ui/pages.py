@@ -1,7 +1,7 @@
 """Spark's own pages, live and from the history: an ASGI application of its own, on an origin of its own.
 
 The pages come from processes that run users' code. This application serves nothing else, forwards only requests that
-read, and accepts no token: a ticket from the console's origin becomes a cookie, see `spark_ui.py`.
+read, and accepts no token: a ticket from the console's origin becomes a cookie, see `access`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from penstock.service.access_log import AnsweredRequest
 from penstock.service.api.applications import visible
 from penstock.service.context import CurrentService, Service
 from penstock.service.guards import Guard, RequestLimits
-from penstock.service.spark_ui import (
+from penstock.service.spark_ui.access import (
     COOKIE_LIFETIME,
     CurrentProxy,
     Upstream,
