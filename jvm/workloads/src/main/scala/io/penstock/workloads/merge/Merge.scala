@@ -126,7 +126,7 @@ private[merge] class MeasuredMerge(
     describe(s"check the rows after $name")
     val expected = rows.after(batches)
     val verdict = MergeVerdict.of(spark.table(table), expected)
-    val note = "each of %,d orders as it should be; %.2f MB of files by now"
+    val note = "each of %,d orders is right; %.2f MB of files by now"
     report.check(s"rows after $name", verdict, note.formatLocal(Locale.ROOT, expected.count(), written() / 1e6))
   }
 
