@@ -14,9 +14,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
-import os
 import shutil
-import signal
 import statistics
 import subprocess
 import tempfile
@@ -31,13 +29,23 @@ from benchmarks.service.reporting import progress, report_result, spread
 from penstock.clusters import machine
 from penstock.engine.installation import Installation
 from penstock.errors import ClusterError, NotFound
+from penstock.formats import as_properties
 from penstock.home import Home, write_atomically
 from penstock.lab.environment import Environment, require_finished, workloads_jar
 from penstock.lab.workloads.tpcds import query_texts
 from penstock.lab.workloads.tpcds_data import TpcdsData
 from penstock.lake.registry import Lakes
 from penstock.model import ApplicationSpec, ClusterSize, ProcessSize
-from penstock.processes import ProcessId, end_process, free_ports, listening_ports, start_daemon, tail
+from penstock.processes import (
+    ProcessId,
+    core_seconds_of,
+    end_process,
+    free_ports,
+    listening_ports,
+    start_daemon,
+    tail,
+    wait_until,
+)
 from penstock.runtime.jvm import find_java
 from penstock.units import MIB
 
@@ -91,35 +99,29 @@ class Alluxio:
         """`settings` are those of the store that is mounted; they hold its credentials."""
         self._jars, self._directory = jars, directory
         self._rpc, self._web, self._worker, self._worker_web = free_ports(4)
+        site = {
+            **settings,
+            "alluxio.master.hostname": "127.0.0.1",
+            "alluxio.master.rpc.port": str(self._rpc),
+            "alluxio.master.web.port": str(self._web),
+            "alluxio.master.bind.host": "127.0.0.1",
+            "alluxio.master.web.bind.host": "127.0.0.1",
+            "alluxio.master.journal.type": "UFS",
+            "alluxio.master.journal.folder": str(directory / "journal"),
+            "alluxio.master.metastore.dir": str(directory / "metastore"),
+            "alluxio.worker.hostname": "127.0.0.1",
+            "alluxio.worker.rpc.port": str(self._worker),
+            "alluxio.worker.web.port": str(self._worker_web),
+            "alluxio.worker.bind.host": "127.0.0.1",
+            "alluxio.worker.web.bind.host": "127.0.0.1",
+            "alluxio.worker.ramdisk.size": str(bytes_),
+            "alluxio.worker.tieredstore.levels": "1",
+            "alluxio.worker.tieredstore.level0.alias": "MEM",
+            "alluxio.worker.tieredstore.level0.dirs.path": str(cache),
+            "alluxio.security.authorization.permission.enabled": "false",
+        }
         # The file has credentials; its directory is private.
-        write_atomically(
-            directory / "alluxio-site.properties",
-            "".join(
-                f"{key}={value}\n"
-                for key, value in {
-                    **settings,
-                    "alluxio.master.hostname": "127.0.0.1",
-                    "alluxio.master.rpc.port": self._rpc,
-                    "alluxio.master.web.port": self._web,
-                    "alluxio.master.bind.host": "127.0.0.1",
-                    "alluxio.master.web.bind.host": "127.0.0.1",
-                    "alluxio.master.journal.type": "UFS",
-                    "alluxio.master.journal.folder": directory / "journal",
-                    "alluxio.master.metastore.dir": directory / "metastore",
-                    "alluxio.worker.hostname": "127.0.0.1",
-                    "alluxio.worker.rpc.port": self._worker,
-                    "alluxio.worker.web.port": self._worker_web,
-                    "alluxio.worker.bind.host": "127.0.0.1",
-                    "alluxio.worker.web.bind.host": "127.0.0.1",
-                    "alluxio.worker.ramdisk.size": bytes_,
-                    "alluxio.worker.tieredstore.levels": 1,
-                    "alluxio.worker.tieredstore.level0.alias": "MEM",
-                    "alluxio.worker.tieredstore.level0.dirs.path": cache,
-                    "alluxio.security.authorization.permission.enabled": "false",
-                }.items()
-            ),
-            mode=0o600,
-        )
+        write_atomically(directory / "alluxio-site.properties", as_properties(site), mode=0o600)
         self.processes: list[ProcessId] = []
 
     @property
@@ -133,19 +135,22 @@ class Alluxio:
             log = self._directory / f"{name}.log"
             role = name.removeprefix("Alluxio").lower()
             self.processes.append(start_daemon(self.command(f"alluxio.{role}.{name}"), log=log))
-            deadline = time.monotonic() + _START_SECONDS
-            while port not in listening_ports(self.processes[-1]):
-                if time.monotonic() > deadline or not self.processes[-1].alive():
-                    raise ClusterError(f"Alluxio's {role} does not answer", why=tail(log, 20))
-                time.sleep(0.2)
+            if not self._listens(port):
+                raise ClusterError(f"Alluxio's {role} does not answer", why=tail(log, 20))
+
+    def _listens(self, port: int) -> bool:
+        """Wait until the process that was started last listens there; False where it ends before, or takes too long."""
+        process = self.processes[-1]
+        wait_until(lambda: port in listening_ports(process) or not process.alive(), _START_SECONDS, pause_seconds=0.2)
+        return port in listening_ports(process)
 
     def stop(self) -> None:
         for process in reversed(self.processes):
-            end_process(process, grace_seconds=10, ask=signal.SIGTERM)
+            end_process(process, grace_seconds=10)
         self.processes = []
 
     def core_seconds(self) -> float:
-        return sum(map(_core_seconds, self.processes))
+        return sum(core_seconds_of(process.pid) for process in self.processes)
 
     def _run(self, main_class: str, *arguments: str) -> None:
         ran = subprocess.run([*self.command(main_class), *arguments], capture_output=True, text=True, check=False)
@@ -158,11 +163,6 @@ class Alluxio:
         # The directory comes first: it has the settings.
         classes = f"{self._directory}:{self._jars}/*"
         return [str(find_java().executable), "-Xmx2g", *opens, *home, "-cp", classes, main_class]
-
-
-def _core_seconds(process: ProcessId) -> float:
-    fields = Path(f"/proc/{process.pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def jars_of_alluxio(place: Path) -> tuple[Path, Path]:
@@ -232,7 +232,7 @@ class Comparison:
                 yield state, self._application(arm, ApplicationSpec(**self._spec(lake), profile=profile))
             return
         with self._alluxio() as alluxio:
-            spec = self._spec(f"{alluxio.root}")
+            spec = self._spec(alluxio.root)
             spec["settings"] = {"spark.hadoop.fs.alluxio.impl": "alluxio.hadoop.FileSystem"}
             spec["jars"] = (str(self._client),)
             for state in (COLD, WARM):

@@ -21,6 +21,7 @@ from benchmarks.service.reporting import progress, report_result
 from benchmarks.service.served import Service
 from penstock.client.connection import connect
 from penstock.home import Home
+from penstock.processes import core_seconds_of
 from tests.support.fake_engine import specification
 
 _MOST_MEMORY = 300_000_000
@@ -63,7 +64,7 @@ def _measured(home: Home, address: str, pid: int, clients: int, slow: int) -> di
         "last_after_seconds": round(late - began - SECONDS, 1),
         "memory_before_mib": idle >> 20,
         "memory_most_mib": most >> 20,
-        "cpu_seconds": _cpu_seconds(pid),
+        "cpu_seconds": core_seconds_of(pid),
         "broken": [f"{lacking} clients did not get the exact log"] if lacking else [],
         "missed": [f"the service had {most >> 20} MiB"] if most > _MOST_MEMORY else [],
     }
@@ -99,11 +100,6 @@ async def _follow_all(address: str, token: str, application: str, clients: int, 
 def _memory(pid: int, what: str) -> int:
     lines = Path(f"/proc/{pid}/status").read_text(encoding="ascii", errors="replace").splitlines()
     return next(int(line.split()[1]) << 10 for line in lines if line.startswith(what))
-
-
-def _cpu_seconds(pid: int) -> float:
-    fields = Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 if __name__ == "__main__":
