@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
+import psycopg
 import pytest
 import sqlalchemy as sa
 from sqlalchemy.exc import DBAPIError
@@ -67,6 +70,27 @@ def test_an_application_has_one_supervisor_at_a_time(records: ApplicationReposit
         with pytest.raises(StateError), records.claim(application.id):
             pass
     assert reader.unsupervised() == [application.id]
+
+
+def test_a_claim_is_free_before_the_server_sees_that_its_connection_has_ended(
+    records: ApplicationRepository, reader: ApplicationReader, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    application = submitted(records)
+    close, paused = psycopg.Connection.close, []
+
+    def close_while_the_server_pauses(connection: psycopg.Connection) -> None:
+        paused.append(connection.info.backend_pid)
+        os.kill(paused[-1], signal.SIGSTOP)
+        close(connection)
+
+    try:
+        with records.claim(application.id):
+            monkeypatch.setattr(psycopg.Connection, "close", close_while_the_server_pauses)
+        assert reader.unsupervised() == [application.id]
+        assert paused
+    finally:
+        for process in paused:
+            os.kill(process, signal.SIGCONT)
 
 
 def admit(records: ApplicationRepository, application: Application) -> Application:

@@ -105,11 +105,17 @@ def listening(engine: sa.Engine, *, dispatching_for: str | None = None) -> Itera
 
 @contextlib.contextmanager
 def _own_connection(engine: sa.Engine) -> Iterator[sa.Connection]:
-    """A connection outside the pool, whose locks and notifications end with the block."""
+    """A connection outside the pool, whose locks and notifications end with the block.
+
+    The locks are given back before the connection is closed: a server notices a closed connection some time later, and
+    the next one who asks would still find the lock held.
+    """
     connection = engine.connect().execution_options(isolation_level="AUTOCOMMIT")
     try:
         connection.detach()
         yield connection
     finally:
+        with contextlib.suppress(sa.exc.SQLAlchemyError):
+            connection.execute(sa.select(sa.func.pg_advisory_unlock_all()))
         with contextlib.suppress(sa.exc.SQLAlchemyError):
             connection.close()

@@ -130,7 +130,7 @@ passes = sa.Table(
     sa.Column("token_hash", sa.Text),
     sa.Column("ends_at", _moment),
 )
-"""See `service/auth.py` and `service/spark_ui.py`."""
+"""See `service/auth.py` and `service/spark_ui`."""
 
 pending_artifacts = sa.Table(
     "pending_artefacts",
