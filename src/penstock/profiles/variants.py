@@ -118,15 +118,11 @@ _TUNED = Layer(
     "S3A with the published tuning, and Penstock's tuning of its requests and connections",
     (
         Setting(
-            S3A + "experimental.input.fadvise",
-            "random",
-            "Reading by ranges was three times faster there, and the gateways' errors 500 disappeared",
-            CEPH_LAKE_REQUESTS,
-        ),
-        Setting(
             S3A + "readahead.range",
             "64K",
-            "A stream reads ahead this far rather than close its connection, so that not every read opens a new one",
+            "A stream reads ahead this far rather than close its connection, so that not every read opens a new one. "
+            "The other half of that tuning, the policy random, is in the profiles that read columns: text would be "
+            "read in requests of 64 KiB each",
             CEPH_LAKE_REQUESTS,
         ),
     ),

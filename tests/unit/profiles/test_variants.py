@@ -77,6 +77,12 @@ def _amount(text: str) -> object:
     return found if found is not None else written.parse_seconds(text) or text
 
 
+def test_tuned_s3a_reads_columns_by_ranges_and_text_in_one_request() -> None:
+    policy = S3A + "experimental.input.fadvise"
+    assert values("tpcds+s3a-tuned")[policy] == "random"
+    assert values("etl+s3a-tuned")[policy] == "normal"
+
+
 def test_renaming_differs_from_tuned_in_the_committer_alone() -> None:
     tuned, renaming = values("terasort+s3a-tuned"), values("terasort+s3a-renaming")
     differing = {key for key in tuned.keys() | renaming.keys() if tuned.get(key) != renaming.get(key)}
