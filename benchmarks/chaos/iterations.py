@@ -26,7 +26,7 @@ from benchmarks.chaos.process_faults import FaultInjector, thaw
 from penstock.catalog.database import Database
 from penstock.engine.engine import Engine
 from penstock.engine.repository.applications import CONNECTION_LOST
-from penstock.engine.supervisor import is_released
+from penstock.engine.supervision.supervisor import is_released
 from penstock.lake.sweep import sweep
 from penstock.model import Application, ApplicationSpec, ClusterSize, ProcessSize
 from penstock.processes import ProcessId

@@ -33,10 +33,8 @@ def supervisors(home: Home) -> list[tuple[str, ProcessId]]:
         with contextlib.suppress(OSError):
             words = path.read_bytes().split(b"\0")
             process = ProcessId.of(int(path.parent.name))
-            if (
-                words[1:4] == [b"-m", b"penstock.engine.supervisor_main", str(home.root).encode()]
-                and process is not None
-            ):
+            ours = words[1:4] == [b"-m", b"penstock.engine.supervisor_process", str(home.root).encode()]
+            if ours and words[4] and process is not None:
                 found.append((words[4].decode(), process))
     return found
 

@@ -33,7 +33,7 @@ from penstock.catalog.database import Database
 from penstock.engine.engine import Engine
 from penstock.engine.installation import Installation
 from penstock.engine.repository.applications import CONNECTION_LOST
-from penstock.engine.supervisor import is_released
+from penstock.engine.supervision.supervisor import is_released
 from penstock.home import Home
 from penstock.lab.conditions import throttled_gateways
 from penstock.lake.embedded import EmbeddedLake

@@ -1,7 +1,8 @@
 """A supervisor of one application: `python -m benchmarks.chaos.supervisor_process HOME APPLICATION`.
 
-It works like `penstock.engine.supervisor_main`, but each executor has an address of its own: Spark starts a speculative
-copy of a task only on a host where no other attempt of it runs, and all executors of a machine would be one host.
+It works like `penstock.engine.supervisor_process`, but each executor has an address of its own: Spark starts a
+speculative copy of a task only on a host where no other attempt of it runs, and all executors of a machine would be one
+host.
 """
 
 from __future__ import annotations

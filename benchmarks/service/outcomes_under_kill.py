@@ -212,8 +212,8 @@ def supervisors(home: Home) -> list[int]:
     for process in Path("/proc").iterdir():
         with contextlib.suppress(OSError):
             words = (process / "cmdline").read_bytes().split(b"\0")
-            forked = b"penstock.engine.prefork_server" in words or b"penstock.engine.supervisor_main" in words
-            if forked and os.fsencode(home.root) in words and (process / "fd/0").readlink() == Path(os.devnull):
+            ours = b"penstock.engine.supervisor_process" in words
+            if ours and os.fsencode(home.root) in words and (process / "fd/0").readlink() == Path(os.devnull):
                 found.append(int(process.name))
     return found
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.engine.detached_supervisors import DetachedSupervisors
+from penstock.engine.supervision.detached import DetachedSupervisors
 from penstock.home import Home
 
 
@@ -31,7 +31,7 @@ def ready(home: Home) -> list[int]:
             words = path.read_bytes().split(b"\0")
         except OSError:
             continue
-        if words[1:4] == [b"-m", b"penstock.engine.prefork_server", str(home.root).encode()]:
+        if words[1:] == [b"-m", b"penstock.engine.supervisor_process", str(home.root).encode(), b""]:
             found.append(int(path.parent.name))
     return found
 
@@ -83,7 +83,7 @@ def test_what_is_kept_ready_does_not_outlive_who_kept_it(tmp_path: Path) -> None
     home = Home(tmp_path)
     code = (
         "import sys, time; from pathlib import Path; from penstock.home import Home\n"
-        "from penstock.engine.detached_supervisors import DetachedSupervisors\n"
+        "from penstock.engine.supervision.detached import DetachedSupervisors\n"
         "DetachedSupervisors(Home(Path(sys.argv[1]))).keep_ready(); time.sleep(60)"
     )
     keeper = subprocess.Popen([sys.executable, "-c", code, str(home.root)])

@@ -167,7 +167,7 @@ def supervisor_of(application: Application) -> int:
             command = (process / "cmdline").read_bytes()
         except OSError:
             continue
-        if b"penstock.engine.supervisor_main" in command and application.id.encode() in command:
+        if b"penstock.engine.supervisor_process" in command and application.id.encode() in command:
             return int(process.name)
     raise AssertionError("nobody looks after it")
 

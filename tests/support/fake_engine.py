@@ -15,9 +15,9 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from penstock.clusters.backend import MAX_READ_BYTES, ClusterBackend, Handle, Launch, Observation, Phase, WebInterface
-from penstock.engine.detached_supervisors import DetachedSupervisors
 from penstock.engine.engine import Engine
-from penstock.engine.supervisor import Supervisor
+from penstock.engine.supervision.detached import DetachedSupervisors
+from penstock.engine.supervision.supervisor import Supervisor
 from penstock.errors import Superseded
 from penstock.home import Home, write_json
 from penstock.model import Application, ApplicationSpec, Capacity, ClusterSize, ProcessSize

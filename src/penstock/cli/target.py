@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from penstock.catalog.metastore import Metastore
     from penstock.catalog.tables import Table
     from penstock.engine.policy.scheduling import Instance
-    from penstock.engine.supervisor import OnChange
+    from penstock.engine.supervision.supervisor import OnChange
 
 
 class Follower(Protocol):

@@ -22,7 +22,7 @@ from penstock.model import DEFAULT_INSTANCE, Application, ApplicationSpec, Clust
 
 if TYPE_CHECKING:
     from penstock.engine.engine import OnWarning
-    from penstock.engine.supervisor import OnChange
+    from penstock.engine.supervision.supervisor import OnChange
 
 
 _LOOK_SECONDS = 0.5

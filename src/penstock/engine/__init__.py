@@ -1,7 +1,7 @@
 """The engine: one facade over records, supervisors and clusters.
 
-`engine` (the facade), `supervisor` (carries out one application's instructions), `detached_supervisors` (processes of
-their own, which `prefork_server` starts), `dispatcher` (starts waiting applications, and housekeeping), `preparation`
-(lake, catalog, settings, credentials), `submission`, `artifacts`, `uploads`, `webhooks`, `tokens`, `installation` and
-`class_archives`. Decisions are in `policy`, state in `repository`, sessions and history in `interactive`.
+`engine` (the facade), `supervisor_process` (a supervisor on its own), `dispatcher` (starts waiting applications, and
+housekeeping), `preparation` (lake, catalog, settings, credentials), `submission`, `artifacts`, `uploads`, `webhooks`,
+`tokens`, `installation`, `class_archives` and `catalog_service`. Decisions are in `policy`, state in `repository`, what
+looks after one application in `supervision`, sessions and history in `interactive`, query engines in `engines`.
 """

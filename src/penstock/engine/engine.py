@@ -18,7 +18,6 @@ from penstock.clusters.backend import ClusterBackend, Launch, Observation, Phase
 from penstock.clusters.choice import backend_of
 from penstock.engine import submission, uploads
 from penstock.engine.artifacts import WATCH_SECONDS, Artifacts
-from penstock.engine.detached_supervisors import DetachedSupervisors
 from penstock.engine.interactive import sessions
 from penstock.engine.interactive.sessions import LocalExchange, Sessions
 from penstock.engine.policy import admission, lifecycle
@@ -39,7 +38,8 @@ from penstock.engine.repository.queues import QueueRepository
 from penstock.engine.repository.repositories import Repositories
 from penstock.engine.repository.retention import Pruner
 from penstock.engine.submission import Submission
-from penstock.engine.supervisor import OnChange, Supervisor, is_released
+from penstock.engine.supervision.detached import DetachedSupervisors
+from penstock.engine.supervision.supervisor import OnChange, Supervisor, is_released
 from penstock.engine.uploads import UploadCopies
 from penstock.errors import InternalError, InvalidInput, PenstockError, StateError
 from penstock.home import Home

@@ -22,7 +22,7 @@ from penstock.catalog.database import Database
 from penstock.catalog.metastore import Metastore
 from penstock.engine.engine import Engine
 from penstock.engine.engines.trino import installation
-from penstock.engine.supervisor import OnChange
+from penstock.engine.supervision.supervisor import OnChange
 from penstock.errors import ClusterError, InvalidInput, NotFound
 from penstock.home import Home
 from penstock.lab import records

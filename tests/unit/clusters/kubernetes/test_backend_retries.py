@@ -12,7 +12,7 @@ import pytest
 from penstock.clusters.backend import Observation
 from penstock.clusters.kubernetes.backend import KubernetesBackend
 from penstock.engine.repository.applications import ApplicationRepository
-from penstock.engine.supervisor import Supervisor
+from penstock.engine.supervision.supervisor import Supervisor
 from penstock.home import Home
 from penstock.model import Application, ApplicationSpec, State
 from penstock.processes import wait_until

@@ -27,7 +27,7 @@ class DetachedSupervisors:
         self._home.create()
         with self._changing:
             if not self._forked(application_id):
-                command = [*_python("supervisor_main"), str(self._home.root), application_id]
+                command = [*self._command(), application_id]
                 start_daemon(command, log=self._home.root / _LOG, directory=self._home.root)
             self._keep_server()
 
@@ -61,7 +61,7 @@ class DetachedSupervisors:
             return
         with (self._home.root / _LOG).open("ab") as log:
             self._server = subprocess.Popen(
-                [*_python("prefork_server"), str(self._home.root)],
+                self._command(),
                 stdin=subprocess.PIPE,
                 stdout=log,
                 stderr=subprocess.STDOUT,
@@ -76,6 +76,5 @@ class DetachedSupervisors:
                 server.stdin.close()
             server.wait()
 
-
-def _python(module: str) -> list[str]:
-    return [sys.executable, "-m", f"penstock.engine.{module}"]
+    def _command(self) -> list[str]:
+        return [sys.executable, "-m", "penstock.engine.supervisor_process", str(self._home.root)]

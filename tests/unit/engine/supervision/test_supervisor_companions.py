@@ -9,7 +9,7 @@ from typing import Any, cast
 
 from penstock.clusters.backend import ClusterBackend, Launch, Observation, Phase
 from penstock.engine.repository.applications import ApplicationRepository
-from penstock.engine.supervisor import Supervisor
+from penstock.engine.supervision.supervisor import Supervisor
 from penstock.errors import LakeError, PenstockError
 from penstock.model import Application, State
 from tests.unit.engine.engine_making import HANDLE, Memory, application, spec

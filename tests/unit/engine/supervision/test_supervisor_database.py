@@ -11,13 +11,13 @@ import psycopg
 import pytest
 
 from penstock.clusters.backend import ClusterBackend, Launch
-from penstock.engine import supervisor as module
 from penstock.engine.repository.applications import ApplicationRepository
-from penstock.engine.supervisor import Supervisor
+from penstock.engine.supervision import supervisor as module
+from penstock.engine.supervision.supervisor import Supervisor
 from penstock.errors import CatalogError, MissingRequirement
 from penstock.model import Application, State
 from tests.unit.engine.engine_making import Memory, application
-from tests.unit.engine.test_supervisor_companions import Cluster
+from tests.unit.engine.supervision.test_supervisor_companions import Cluster
 
 
 class Away(Memory):

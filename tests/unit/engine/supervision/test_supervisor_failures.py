@@ -16,10 +16,10 @@ import psycopg
 import pytest
 
 from penstock.clusters.backend import ClusterBackend, Launch, Observation, Phase
-from penstock.engine import supervisor as module
 from penstock.engine.policy.lifecycle import STOPPED_BY_USER, Event, Step
 from penstock.engine.repository.applications import ApplicationRepository
-from penstock.engine.supervisor import Supervisor
+from penstock.engine.supervision import supervisor as module
+from penstock.engine.supervision.supervisor import Supervisor
 from penstock.errors import CatalogError, InvalidInput, NotFound, StateError, Superseded
 from penstock.model import Application, Reason, State
 from tests.unit.engine.engine_making import HANDLE, Memory, application
