@@ -15,10 +15,10 @@ from penstock.cli import foreground, options
 from penstock.cli.foreground import Output, display
 from penstock.cli.output import STYLES, closing_line, count, duration, lake_line, moment, size, skipped_line, took
 from penstock.cli.sql import run_again
-from penstock.cli.target import Target, target
+from penstock.cli.target import Target, target, usual_instance
 from penstock.engine.engines.registry import is_statements
 from penstock.errors import InvalidInput
-from penstock.model import DEFAULT_INSTANCE, Application, ApplicationSpec, State
+from penstock.model import Application, ApplicationSpec, State
 from penstock.summary import IoMetrics, SkippingMetrics
 
 Several = Optional[list[str]]  # noqa: UP045  Typer reads it at run time, also on Python 3.10
@@ -48,7 +48,7 @@ def run(
     time_limit: Annotated[Optional[str], typer.Option(help="Stop the application after this time, e.g. 2h.")] = None,  # noqa: UP045
     profile: Annotated[str, typer.Option(help="Workload profile (penstock profile list).")] = "default",
     lake: options.Lake = None,
-    instance: Annotated[str, typer.Option(help="Instance (queue) to submit to.")] = DEFAULT_INSTANCE,
+    instance: options.Instance = None,
     priority: Annotated[int, typer.Option(help="Priority in the instance, -100 to 100; higher starts first.")] = 0,
     retries: Annotated[int, typer.Option(help="Retries after failures of the cluster, not of the application.")] = 0,
     webhook: Annotated[
@@ -80,7 +80,7 @@ def run(
         python_files=options.paths(py_files),
         tags=tuple(tag or ()),
         time_limit_seconds=options.seconds(time_limit, "--time-limit"),
-        instance=instance,
+        instance=instance or usual_instance(engine),
         priority=priority,
         retries=retries,
         webhooks=tuple(webhook or ()),

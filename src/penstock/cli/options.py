@@ -21,6 +21,10 @@ T = TypeVar("T")
 
 # Typer reads these at run time, where Python 3.10 has no `X | None` it understands.
 Lake = Annotated[Optional[str], typer.Option(help="Name of the lake.", show_default="the default lake")]  # noqa: UP045
+Instance = Annotated[
+    Optional[str],  # noqa: UP045
+    typer.Option(help="Instance (queue) to submit to.", show_default="the token's only one, or default"),
+]
 ObjectSize = Annotated[
     Optional[str],  # noqa: UP045
     typer.Option(help="Size of the table's objects; 32m by default."),

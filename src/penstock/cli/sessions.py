@@ -12,9 +12,8 @@ import typer
 from penstock.cli import options
 from penstock.cli.options import server
 from penstock.cli.output import STYLES, closing_line, duration, moment
-from penstock.cli.target import target
+from penstock.cli.target import target, usual_instance
 from penstock.engine.interactive.sessions import Session, SessionClient, SessionProtocol, SessionRequest
-from penstock.model import DEFAULT_INSTANCE
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -39,7 +38,7 @@ def start(
     conf: Annotated[Optional[list[str]], typer.Option(metavar="KEY=VALUE", help="Spark setting; repeatable.")] = None,  # noqa: UP045
     tag: Annotated[Optional[list[str]], typer.Option(help="Label to filter lists by; repeatable.")] = None,  # noqa: UP045
     lake: options.Lake = None,
-    instance: Annotated[str, typer.Option(help="Instance (queue) to submit to.")] = DEFAULT_INSTANCE,
+    instance: options.Instance = None,
     detach: Annotated[bool, typer.Option("--detach", "-d", help="Print the id and return.")] = False,
     as_json: options.Json = False,
 ) -> None:
@@ -63,7 +62,7 @@ def start(
             settings=options.pairs(conf, "--conf"),
             tags=tuple(tag or ()),
             time_limit_seconds=options.seconds(time_limit, "--time-limit"),
-            instance=instance,
+            instance=instance or usual_instance(engine),
         )
     )
     if detach:

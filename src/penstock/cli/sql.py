@@ -118,10 +118,7 @@ def sql(
             help="spark; duckdb, sail or trino: one program that reads; or auto.", show_default="the instance's, spark"
         ),
     ] = None,
-    instance: Annotated[
-        Optional[str],  # noqa: UP045
-        typer.Option(help="Instance (queue) to submit to.", show_default="the token's only one, or default"),
-    ] = None,
+    instance: options.Instance = None,
     sized: options.Sized,
     conf: Annotated[Optional[list[str]], typer.Option(metavar="KEY=VALUE", help="Spark setting; repeatable.")] = None,  # noqa: UP045
     lake: options.Lake = None,

@@ -10,7 +10,7 @@ from penstock.engine.engine import Engine, OnWarning
 from penstock.engine.interactive.sessions import Exchange, SessionClient
 from penstock.home import Home
 from penstock.lake.model import Lake
-from penstock.model import Application, ApplicationSpec, ClusterSize, Reason, State
+from penstock.model import DEFAULT_INSTANCE, Application, ApplicationSpec, ClusterSize, Reason, State
 
 if TYPE_CHECKING:
     from penstock.catalog.metastore import Metastore
@@ -95,6 +95,11 @@ def target() -> Target:
         return RemoteEngine(url)
 
     return Engine(Home.default())
+
+
+def usual_instance(at: Target) -> str:
+    """The instance of who names none: the token's only one, else the default one."""
+    return at.instance(None).name if server() else DEFAULT_INSTANCE
 
 
 def catalog_tables(pattern: str | None) -> list[Table]:

@@ -10,12 +10,14 @@ from typing import Any
 
 import pytest
 
-from penstock.cli import main
+from penstock.cli import applications, main, sessions
 from penstock.cli.options import SERVER_VARIABLE
 from penstock.client import remote
 from penstock.client.client import Uploads
 from penstock.client.connection import Connection
 from penstock.client.remote import RemoteEngine
+from penstock.engine.policy.scheduling import Instance
+from penstock.engine.tokens import Scope
 from penstock.errors import InvalidInput
 from penstock.model import Application, ApplicationSpec, Reason, State
 from tests.unit.service.fakes import Stage
@@ -99,6 +101,23 @@ def test_an_application_is_followed_to_its_end_with_its_progress(engine: tuple[R
 
     assert target.supervisor(application.id).run(application.id, on_change).state is State.FAILED
     assert [state for state, _ in seen] == [State.ACCEPTED, State.FAILED]
+
+
+@pytest.mark.parametrize("command", [["run", "--detach", "s3a://lake/pi.py"], ["session", "start", "--detach"]])
+def test_who_names_no_instance_submits_to_the_only_one_of_the_token(
+    engine: tuple[RemoteEngine, Stage],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    command: list[str],
+) -> None:
+    found, stage = engine
+    stage.service.engine.queues.put(Instance("team-a"))
+    found._client._connection = Connection(stage.client(Scope.SUBMIT, "team-a"), "http://testserver")
+    monkeypatch.setenv(SERVER_VARIABLE, "http://127.0.0.1:1")
+    for module in (applications, sessions):
+        monkeypatch.setattr(module, "target", lambda: found)
+    main.command().main(command, standalone_mode=False)
+    assert stage.engine.get(capsys.readouterr().out.strip()).spec.instance == "team-a"
 
 
 def test_interrupted_it_is_stopped_and_followed_on(engine: tuple[RemoteEngine, Stage]) -> None:
