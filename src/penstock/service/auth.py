@@ -30,6 +30,7 @@ from penstock.engine.repository.applications import now
 from penstock.engine.repository.audit import Audit
 from penstock.engine.tokens import Caller, PageGrant, Scope, Token, forbidden, grant_digest, is_current
 from penstock.errors import InvalidInput, NotFound, ServiceError, Unauthenticated
+from penstock.model import DEFAULT_INSTANCE
 from penstock.service.access_log import AnsweredRequest
 
 
@@ -105,6 +106,12 @@ Reader = Annotated[Caller, Depends(_needs(Scope.READ))]
 """A caller with the scope read somewhere; the route checks the instance (`sees`, `require`)."""
 Submitter = Annotated[Caller, Depends(_needs(Scope.SUBMIT))]
 Administrator = Annotated[Caller, Depends(_needs(Scope.ADMINISTER))]
+
+
+def usual_instance(caller: Caller) -> str:
+    """The instance of a request that names none: the caller's only one, else the default one."""
+    instances = caller.instances or frozenset()
+    return next(iter(instances)) if len(instances) == 1 else DEFAULT_INSTANCE
 
 
 GRANT_LIFETIME = timedelta(hours=1)

@@ -86,6 +86,11 @@ class SizeBody(_Body):
         )
 
 
+InstanceName = Annotated[
+    Name | None, Field(description="The queue; by default the token's only instance, else `default`.")
+]
+
+
 class ApplicationBody(_Body):
     """An application, and the size of its cluster."""
 
@@ -106,13 +111,13 @@ class ApplicationBody(_Body):
     python_files: list[Path] = Field(default_factory=list, max_length=_MOST_PARTS)
     tags: list[Name] = Field(default_factory=list, max_length=100)
     time_limit_seconds: Seconds | None = Field(default=None, description='Seconds, or text such as "2h".')
-    instance: Name = "default"
+    instance: InstanceName = None
     priority: int = Field(default=0, ge=-100, le=100)
     retries: int = Field(default=0, ge=0, le=10, description="Retries after infrastructure failures.")
     webhooks: list[Path] = Field(default_factory=list, max_length=10)
 
-    def spec(self, usual: ClusterSize, *, idempotency_key: str | None) -> ApplicationSpec:
-        """Return the specification; `usual` has the sizes that the body omits."""
+    def spec(self, usual: ClusterSize, usual_instance: str, *, idempotency_key: str | None) -> ApplicationSpec:
+        """Return the specification; `usual` has the sizes that the body omits, `usual_instance` replaces none."""
         name = self.name or (self.application.rstrip("/").rpartition("/")[2] or SPARK_INTERNAL)
         return ApplicationSpec(
             application=self.application,
@@ -130,7 +135,7 @@ class ApplicationBody(_Body):
             tags=tuple(self.tags),
             time_limit_seconds=self.time_limit_seconds,
             idempotency_key=idempotency_key,
-            instance=self.instance,
+            instance=self.instance or usual_instance,
             priority=self.priority,
             retries=self.retries,
             webhooks=tuple(self.webhooks),
@@ -180,11 +185,11 @@ class SessionBody(_Body):
     settings: dict[Name, Text] = Field(default_factory=dict, max_length=_MOST_PARTS)
     tags: list[Name] = Field(default_factory=list, max_length=100)
     time_limit_seconds: Seconds | None = Field(default=None, description='Seconds, or text such as "8h".')
-    instance: Name = "default"
+    instance: InstanceName = None
     priority: int = Field(default=0, ge=-100, le=100)
 
-    def request(self, usual: ClusterSize) -> SessionRequest:
-        """Return the engine's request; `usual` has the sizes that the body omits."""
+    def request(self, usual: ClusterSize, usual_instance: str) -> SessionRequest:
+        """Return the engine's request; `usual` has the sizes that the body omits, `usual_instance` replaces none."""
         return SessionRequest(
             size=self.size.with_defaults(usual),
             name=self.name,
@@ -195,6 +200,6 @@ class SessionBody(_Body):
             settings=self.settings,
             tags=tuple(self.tags),
             time_limit_seconds=self.time_limit_seconds,
-            instance=self.instance,
+            instance=self.instance or usual_instance,
             priority=self.priority,
         )

@@ -25,7 +25,7 @@ from penstock.errors import InvalidInput, NotFound
 from penstock.lake.registry import Lakes
 from penstock.model import OWN_PROGRAMS, Application, ApplicationSpec, State
 from penstock.service import guards, responses
-from penstock.service.auth import Reader, Submitter
+from penstock.service.auth import Reader, Submitter, usual_instance
 from penstock.service.context import CurrentService, Service
 from penstock.service.requests import ApplicationBody, Name
 
@@ -155,7 +155,7 @@ def create(
 ) -> Response:
     """The application starts by itself when there is room; `warnings` are of settings that are probably mistakes."""
     usual = engine_of(body.application).usual_size(service.engine.usual_size())
-    spec = body.spec(usual, idempotency_key=validate_key(idempotency_key))
+    spec = body.spec(usual, usual_instance(caller), idempotency_key=validate_key(idempotency_key))
     warnings: list[str] = []
     accepted = submit(service, caller, spec, warnings.append)
     shown = responses.submitted(service, accepted, warnings)

@@ -9,11 +9,10 @@ from urllib.parse import unquote
 from fastapi import APIRouter, Depends, Query, Request, Response
 from fastapi.routing import APIRoute
 
-from penstock.engine.tokens import Caller, Scope
+from penstock.engine.tokens import Scope
 from penstock.errors import PenstockError
-from penstock.model import DEFAULT_INSTANCE
 from penstock.service import problems
-from penstock.service.auth import Reader
+from penstock.service.auth import Reader, usual_instance
 from penstock.service.context import CurrentService
 from penstock.service.iceberg import catalog as iceberg
 
@@ -47,7 +46,7 @@ def configuration(
     service: CurrentService, caller: Reader, warehouse: Annotated[str | None, Query(max_length=100)] = None
 ) -> Response:
     """`warehouse` names the instance in which the client works, and whose its new namespaces are."""
-    instance = warehouse or _usual(caller)
+    instance = warehouse or usual_instance(caller)
     caller.require(Scope.READ, instance)
     return _response(service.iceberg.configuration(instance))
 
@@ -68,12 +67,6 @@ def passed_on(
     delegated = "vended-credentials" in request.headers.get("x-iceberg-access-delegation", "")
     asked = iceberg.Request(request.method, path, dict(request.query_params), body, delegated)
     return _response(service.iceberg.answer(caller, instance, asked))
-
-
-def _usual(caller: Caller) -> str:
-    """The instance of a token for one instance alone, else the default one."""
-    instances = caller.instances or frozenset()
-    return next(iter(instances)) if len(instances) == 1 else DEFAULT_INSTANCE
 
 
 def _response(answer: iceberg.Answer) -> Response:

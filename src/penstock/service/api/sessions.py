@@ -13,7 +13,7 @@ from penstock.engine.tokens import Caller, Scope
 from penstock.errors import NotFound
 from penstock.service import responses
 from penstock.service.api.applications import submit, visible
-from penstock.service.auth import Reader, Submitter
+from penstock.service.auth import Reader, Submitter, usual_instance
 from penstock.service.context import CurrentService, Service
 from penstock.service.guards import while_valid
 from penstock.service.requests import SessionBody
@@ -27,7 +27,7 @@ def create(body: SessionBody, service: CurrentService, caller: Submitter, respon
 
     It has an address once it listens; `GET …/{id}/address` has the token.
     """
-    request = body.request(service.engine.usual_size())
+    request = body.request(service.engine.usual_size(), usual_instance(caller))
     accepted = submit(service, caller, request.specification())
     response.headers["Location"] = f"{router.prefix}/{accepted.id}"
     return responses.session(service, service.engine.sessions.get(accepted.id))

@@ -93,6 +93,20 @@ def test_a_list_comes_in_pages(stage: Stage) -> None:
     assert found["next"] == "more"
 
 
+@pytest.mark.parametrize(
+    ("instances", "found"), [((), "default"), (("team-a",), "team-a"), (("team-a", "default"), "default")]
+)
+def test_a_submission_that_names_no_instance_goes_to_the_only_one_of_its_token(
+    stage: Stage, instances: tuple[str, ...], found: str
+) -> None:
+    stage.client().put("/v1/instances/team-a", json={})
+    client = stage.client(Scope.SUBMIT, *instances)
+    for path, body in (("/v1/applications", BODY), ("/v1/sessions", {})):
+        answer = client.post(path, json=body)
+        assert answer.status_code == 202, answer.text
+        assert stage.engine.get(answer.json()["id"]).spec.instance == found
+
+
 def test_an_instance_a_token_is_not_for_does_not_exist_for_it(stage: Stage) -> None:
     admin = stage.client()
     admin.put("/v1/instances/a", json={})

@@ -80,7 +80,7 @@ def test_a_session_that_waits_for_room_has_no_address(stage: Stage) -> None:
 def test_nobody_starts_or_sees_sessions_in_an_instance_of_others(stage: Stage) -> None:
     session_id = started(stage)
     other = stage.client(Scope.SUBMIT, "another")
-    assert other.post("/v1/sessions", json={}).status_code == 403
+    assert other.post("/v1/sessions", json={"instance": "default"}).status_code == 403
     assert other.get("/v1/sessions").json() == {"items": []}
     assert other.post(f"/v1/sessions/{session_id}/stop").status_code == 404
 
