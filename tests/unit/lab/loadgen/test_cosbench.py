@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 
 import pytest
@@ -161,13 +160,12 @@ def test_values_of_settings_that_are_refused_are_not_repeated() -> None:
 
 
 def test_entities_are_refused_before_they_expand() -> None:
+    # Expanded, it would be ten trillion characters.
     bomb = '<?xml version="1.0"?>\n<!DOCTYPE w [<!ENTITY a "aaaaaaaaaa">' + "".join(
         f'<!ENTITY {chr(98 + n)} "{f"&{chr(97 + n)};" * 10}">' for n in range(12)
     )
-    started = time.monotonic()
     with pytest.raises(InvalidInput, match="line 2: a document type declaration is not allowed"):
         parse(bomb + ']>\n<workload name="&m;"/>')
-    assert time.monotonic() - started < 1
 
 
 def test_a_file_on_this_machine_is_not_fetched(tmp_path: Path) -> None:
@@ -178,7 +176,9 @@ def test_a_file_on_this_machine_is_not_fetched(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "content", [b"", b"\x00\xff", b"<workload>" * 20_000, b"<w>" + b" " * (1 << 20), b"name: yaml"]
+    "content",
+    [b"", b"\x00\xff", b"<workload>" * 20_000, b"<w>" + b" " * (1 << 20), b"name: yaml"],
+    ids=["empty", "binary", "deep", "large", "YAML"],
 )
 def test_what_is_no_workload_is_refused(content: bytes) -> None:
     with pytest.raises(InvalidInput):
