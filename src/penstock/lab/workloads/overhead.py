@@ -65,7 +65,10 @@ class Reads(Suite):
     ] = PATTERNS
     threads: Annotated[tuple[int, ...], numbers("Numbers of threads to measure, one at a time.", "of threads")] = (1, 2)
     passes: Annotated[int, Option("Passes of each pattern with each number of threads.", least=1)] = 3
-    """All in one process; the one before them is not counted."""
+    """All in one process."""
+    warmup_passes: Annotated[
+        int, Option("Passes before those that are not counted: they compile, and fill a warm cache.", least=1)
+    ] = 1
     source: Annotated[str, Option("lake, local (files), or raw (local files without Hadoop's checksums).")] = LAKE
     cache: Annotated[
         str, Option("Page cache of a pass: warm, cold, small (a quarter of the data, used by the pass before) or none.")
@@ -149,6 +152,7 @@ class Reads(Suite):
                     *("--patterns", ",".join(self.patterns)),
                     *("--threads", ",".join(map(str, self.threads))),
                     *("--passes", str(self.passes)),
+                    *("--warmup-passes", str(self.warmup_passes)),
                     *("--raw", str(self.source == RAW).lower()),
                 ),
             )

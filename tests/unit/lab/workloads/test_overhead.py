@@ -72,13 +72,14 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
 
 def test_each_repetition_is_a_process_with_a_cache_of_its_own_that_is_gone_afterwards(world: World) -> None:
     (run,) = world.measure(
-        Reads(size_bytes=16 * MIB, cache="cold", patterns=("small", "random"), threads=(1, 4)), repetitions=2
+        Reads(size_bytes=16 * MIB, cache="cold", patterns=("small", "random"), threads=(1, 4), warmup_passes=5),
+        repetitions=2,
     )
     assert run.outcome == "ok"
     assert [name for name, _ in world.started] == ["GenerateObjects", "Reads", "Reads"]
     asked = world.started[1][1]
     assert (asked["--cache"], asked["--threads"], asked["--raw"]) == ("cold", "1,4", "false")
-    assert asked["--patterns"] == "small,random"
+    assert (asked["--patterns"], asked["--warmup-passes"]) == ("small,random", "5")
     assert len(set(world.tiers)) == 2
     assert not any(tier.exists() for tier in world.tiers)
 

@@ -21,8 +21,8 @@ import io.penstock.workloads.{Manifest, Report}
  * Measures reads through Hadoop's FileSystem interface: time, processor time and requests of each pattern with each
  * number of threads. Without Spark, so that only the file system is measured.
  *
- * Everything is first read once and compared byte by byte. Each measurement begins with a pass that is not counted,
- * which compiles code and fills a warm cache. Every pass has a file system instance of its own, so that no pass gains
+ * Everything is first read once and compared byte by byte. Each measurement begins with passes that are not counted,
+ * which compile code and fill a warm cache. Every pass has a file system instance of its own, so that no pass gains
  * from the memory of an earlier one.
  */
 object Reads extends Application {
@@ -30,9 +30,21 @@ object Reads extends Application {
   private val usage =
     s"Reads --location URI --report URI --tier DIRECTORY ${HadoopSettings.Usage} [--cache warm|cold|small|none] " +
       s"[--medium memory|disk] [--patterns ${Pattern.All.map(_.key).mkString(",")}] [--threads 1,2] [--passes 3] " +
-      "[--raw true|false]"
+      "[--warmup-passes 1] [--raw true|false]"
   private val known =
-    Set("location", "report", "tier", "settings", "cache", "medium", "patterns", "threads", "passes", "raw")
+    Set(
+      "location",
+      "report",
+      "tier",
+      "settings",
+      "cache",
+      "medium",
+      "patterns",
+      "threads",
+      "passes",
+      "warmup-passes",
+      "raw"
+    )
 
   override def run(arguments: Seq[String]): Int = {
     val options = Arguments.parse(arguments, known, usage)
@@ -49,13 +61,14 @@ object Reads extends Application {
       text.toIntOption.filter(_ >= 1).getOrElse(throw new UsageError(s"--threads takes numbers, not '$text'."))
     }
     val passes = options.int("passes", 3, atLeast = 1)
+    val warmupPasses = options.int("warmup-passes", 1, atLeast = 1)
     val raw = options.read("raw", "true or false")(_.toBooleanOption).getOrElse(false)
     val configuration = HadoopSettings.of(options)
     val data = new Manifest(location, configuration).read[ReadObjects]()
     val tiers = Tier.all(place, onDisk, data.bytes)
     val tier = options.read("cache", tiers.keys.mkString(", "))(tiers.get).getOrElse(tiers("warm"))
     Report.to(options.required("report"), new Configuration(false)) { report =>
-      new Reads(location, data, configuration, tier, raw, report).all(patterns, threads, passes)
+      new Reads(location, data, configuration, tier, raw, report).all(patterns, threads, warmupPasses, passes)
       if (report.wrongChecks > 0) 9 else 0
     }
   }
@@ -70,11 +83,11 @@ private[reads] final class Reads(
     report: Report
 ) {
 
-  def all(patterns: Seq[Pattern], threads: Seq[Int], passes: Int): Unit =
+  def all(patterns: Seq[Pattern], threads: Seq[Int], warmupPasses: Int, passes: Int): Unit =
     try {
       compareAll()
       for (pattern <- patterns; count <- threads) {
-        pass(pattern, count)
+        for (_ <- 1 to warmupPasses) pass(pattern, count)
         for (number <- 1 to passes) record(pattern, count, number, pass(pattern, count))
       }
       report.check("bytes looked at", right = true, "eight of every 4 KiB that a measurement has read are right")

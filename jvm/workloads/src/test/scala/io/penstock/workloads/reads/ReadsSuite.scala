@@ -55,6 +55,12 @@ class ReadsSuite extends AnyFunSuite with BeforeAndAfterAll {
     assert(measures.forall(_.get("core_seconds").asDouble > 0))
   }
 
+  test("passes that only warm up are not among the measures") {
+    val (_, samples) = read(right, "--threads", "1", "--warmup-passes", "3", "--passes", "2", "--patterns", "small")
+    val measures = samples.filter(_.get("kind").asText == "measure")
+    assert(measures.map(_.get("pass").asInt) == Seq(1, 2))
+  }
+
   test("only the patterns that were named are measured") {
     val (code, samples) = read(right, "--threads", "1", "--cache", "small", "--patterns", "small,vectored")
     val names = samples.filter(_.get("kind").asText == "measure").map(_.get("name").asText)
