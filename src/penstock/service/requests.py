@@ -86,7 +86,7 @@ class SizeBody(_Body):
         )
 
 
-InstanceName = Annotated[
+ChosenInstance = Annotated[
     Name | None, Field(description="The queue; by default the token's only instance, else `default`.")
 ]
 
@@ -111,7 +111,7 @@ class ApplicationBody(_Body):
     python_files: list[Path] = Field(default_factory=list, max_length=_MOST_PARTS)
     tags: list[Name] = Field(default_factory=list, max_length=100)
     time_limit_seconds: Seconds | None = Field(default=None, description='Seconds, or text such as "2h".')
-    instance: InstanceName = None
+    instance: ChosenInstance = None
     priority: int = Field(default=0, ge=-100, le=100)
     retries: int = Field(default=0, ge=0, le=10, description="Retries after infrastructure failures.")
     webhooks: list[Path] = Field(default_factory=list, max_length=10)
@@ -185,7 +185,7 @@ class SessionBody(_Body):
     settings: dict[Name, Text] = Field(default_factory=dict, max_length=_MOST_PARTS)
     tags: list[Name] = Field(default_factory=list, max_length=100)
     time_limit_seconds: Seconds | None = Field(default=None, description='Seconds, or text such as "8h".')
-    instance: InstanceName = None
+    instance: ChosenInstance = None
     priority: int = Field(default=0, ge=-100, le=100)
 
     def request(self, usual: ClusterSize, usual_instance: str) -> SessionRequest:
