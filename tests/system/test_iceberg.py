@@ -11,8 +11,8 @@ from sqlalchemy import text
 
 from penstock.catalog.database import METASTORE, Database
 from penstock.catalog.tables import Table
-from penstock.cli import tables
-from penstock.cli.index import records
+from penstock.cli.catalog import tables
+from penstock.cli.catalog.index import records
 from penstock.home import Home
 from penstock.lake.registry import EMBEDDED, Lakes
 from penstock.lake.s3 import open_store

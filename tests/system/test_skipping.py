@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from penstock.cli import index
+from penstock.cli.catalog import index
 from penstock.home import Home
 from tests.support.command import SMALL, Answers, Command
 

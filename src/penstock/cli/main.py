@@ -82,11 +82,13 @@ _COMMANDS = {
         _DATA,
         remote_parts=("list",),
     ),
-    "tables": _Command("tables", "app", "The catalog's tables.", _DATA, remote=True),
-    "catalog": _Command("catalog", "app", "The catalog for engines other than Spark.", _HERE),
+    "tables": _Command("catalog.tables", "app", "The catalog's tables.", _DATA, remote=True),
+    "catalog": _Command("catalog.service", "app", "The catalog for engines other than Spark.", _HERE),
     # `penstock table rewrite T` reads better than `penstock tables rewrite T`; both are right.
-    "table": _Command("tables", "app", "The catalog's tables.", _DATA, hidden=True, remote=True),
-    "index": _Command("index", "app", "Skipping indexes: queries skip files that cannot match.", _DATA, remote=True),
+    "table": _Command("catalog.tables", "app", "The catalog's tables.", _DATA, hidden=True, remote=True),
+    "index": _Command(
+        "catalog.index", "app", "Skipping indexes: queries skip files that cannot match.", _DATA, remote=True
+    ),
     "cache": _Command("cache", "app", "The page cache of this machine.", _DATA, remote_parts=("status",)),
     "cluster": _Command(
         "cluster", "cluster_app", "The place where applications run: this machine or Kubernetes.", _HERE

@@ -12,7 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
-from penstock.cli import index, sql
+from penstock.cli import sql
+from penstock.cli.catalog import index
 from penstock.errors import InvalidInput
 from penstock.model import ClusterSize, ProcessSize
 

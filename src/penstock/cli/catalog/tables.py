@@ -13,7 +13,8 @@ import typer
 from typer.core import TyperGroup
 
 from penstock import units
-from penstock.cli import index, options, sql
+from penstock.cli import options, sql
+from penstock.cli.catalog import index
 from penstock.cli.output import Result, count, counted, plain_console, size
 from penstock.cli.target import catalog_table, catalog_tables, target
 from penstock.errors import InvalidInput

@@ -12,7 +12,8 @@ import pytest
 from typer.testing import CliRunner
 
 from penstock.catalog.tables import Table
-from penstock.cli import index, main, sql, tables
+from penstock.cli import main, sql
+from penstock.cli.catalog import index, tables
 from penstock.errors import InvalidInput
 from penstock.model import ClusterSize, ProcessSize
 

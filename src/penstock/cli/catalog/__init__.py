@@ -1,0 +1,4 @@
+"""The commands about tables.
+
+`tables` (`penstock tables`), `index` (`penstock index`) and `service` (`penstock catalog`, for other engines).
+"""
