@@ -16,8 +16,9 @@ from penstock import prices
 from penstock.cli.lab.reports import show_document
 from penstock.lab.analysis.doubts import Doubt, doubts
 from penstock.lab.records import Run
-from penstock.lab.report import cost, render, report
-from penstock.lab.report.render import Document, Table
+from penstock.lab.report import cost, report
+from penstock.lab.report.elements import render
+from penstock.lab.report.elements.render import Document, Table
 from tests.support import doubtful_runs
 from tests.support.doubtful_runs import BUSY, LARGER, MACHINE, QUERIES, RESUMED, against_plain, tpcds
 from tests.unit.lab import crowd_runs, lab_runs, store_runs

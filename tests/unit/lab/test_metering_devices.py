@@ -10,7 +10,7 @@ from penstock.lab import metering
 from penstock.lab.analysis.resources import disk_tracks
 from penstock.lab.records import Run
 from penstock.lab.report import report
-from penstock.lab.report.render import Document, Plot, Table
+from penstock.lab.report.elements.render import Document, Plot, Table
 from penstock.processes import Disk
 from tests.unit.lab import lab_runs
 

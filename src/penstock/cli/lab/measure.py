@@ -201,7 +201,7 @@ def _rounds(experiment: Experiment) -> str:
 def _facts(arm: Arm) -> dict[str, str]:
     """The conditions of an arm, by their names in a lab file."""
     from penstock.lab.launchers import PENSTOCK
-    from penstock.lab.report.checks import cluster_text
+    from penstock.lab.report.elements.checks import cluster_text
 
     return {
         "launcher": arm.launcher,

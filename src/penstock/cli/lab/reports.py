@@ -26,8 +26,8 @@ from penstock.home import Home
 if TYPE_CHECKING:
     from penstock.lab.analysis.cost import Protection
     from penstock.lab.records import Run
-    from penstock.lab.report.render import Document
-    from penstock.lab.report.render import Table as Rows
+    from penstock.lab.report.elements.render import Document
+    from penstock.lab.report.elements.render import Table as Rows
     from penstock.prices import Prices
 
 
@@ -51,7 +51,7 @@ def show(console: Console, runs: Sequence[Run]) -> None:
 
 
 def show_document(console: Console, document: Document) -> None:
-    from penstock.lab.report.render import terminal_tables
+    from penstock.lab.report.elements.render import terminal_tables
 
     console.print()
     for doubt in document.doubts:

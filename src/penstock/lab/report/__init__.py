@@ -1,5 +1,5 @@
 """Reports of runs.
 
-`report` chooses the document, `checks` has the sections of every document, `render` writes it as HTML or Markdown. The
-other chapters are one kind of page each, and `plots` has their figures.
+`report` chooses the document; `elements` has what documents are made of, and `plots` their figures. The other chapters
+are one kind of page each.
 """

@@ -22,10 +22,19 @@ from penstock.lab.analysis.verdicts import (
     compare_all,
 )
 from penstock.lab.records import Run
-from penstock.lab.report import checks, reads, resources
+from penstock.lab.report.elements import checks, reads, resources
+from penstock.lab.report.elements.render import (
+    Document,
+    KeyFigure,
+    Part,
+    Plot,
+    Section,
+    Table,
+    range_text,
+    workload_title,
+)
 from penstock.lab.report.plots import measures as measure_plots
 from penstock.lab.report.plots import queries as query_plots
-from penstock.lab.report.render import Document, KeyFigure, Part, Plot, Section, Table, range_text, workload_title
 
 _GAINS = (0.05, 0.40)
 _LOSS = 0.03

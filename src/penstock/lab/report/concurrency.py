@@ -26,10 +26,11 @@ from penstock.lab.analysis.samples import (
 )
 from penstock.lab.analysis.verdicts import FASTER, SLOWER, Ratio, holm, ratio, spread
 from penstock.lab.records import Run
-from penstock.lab.report import checks, queries, resources
+from penstock.lab.report import queries
 from penstock.lab.report.comparison import PAIRED, evidence
+from penstock.lab.report.elements import checks, resources
+from penstock.lab.report.elements.render import Document, KeyFigure, Plot, Section, Table, workload_title
 from penstock.lab.report.plots import queries as query_plots
-from penstock.lab.report.render import Document, KeyFigure, Plot, Section, Table, workload_title
 
 _MANY = 30
 

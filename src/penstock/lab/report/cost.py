@@ -12,9 +12,10 @@ from penstock.lab.analysis.cost import TB, CompletedWork, Protection, Relative, 
 from penstock.lab.analysis.doubts import doubts
 from penstock.lab.analysis.verdicts import spread
 from penstock.lab.records import Run
-from penstock.lab.report import checks, comparison, scaling
+from penstock.lab.report import comparison, scaling
+from penstock.lab.report.elements import checks
+from penstock.lab.report.elements.render import Document, KeyFigure, Plot, Section, Table, range_text, workload_title
 from penstock.lab.report.plots import base as base_plots
-from penstock.lab.report.render import Document, KeyFigure, Plot, Section, Table, range_text, workload_title
 from penstock.prices import Prices
 
 _USUAL = ("3x", "4+2")

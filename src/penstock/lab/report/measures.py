@@ -22,11 +22,20 @@ from penstock.lab.analysis.samples import (
 )
 from penstock.lab.analysis.verdicts import spread
 from penstock.lab.records import Run, Sample
-from penstock.lab.report import checks, resources
+from penstock.lab.report.elements import checks, resources
+from penstock.lab.report.elements.render import (
+    Document,
+    KeyFigure,
+    Part,
+    Plot,
+    Section,
+    Table,
+    range_text,
+    workload_title,
+)
 from penstock.lab.report.plots import measures as measure_plots
 from penstock.lab.report.plots import series as series_plots
 from penstock.lab.report.plots.base import MB, Write
-from penstock.lab.report.render import Document, KeyFigure, Part, Plot, Section, Table, range_text, workload_title
 
 _FOR_A_BOX = 3
 """The fewest repetitions for which a box shows more than a range."""

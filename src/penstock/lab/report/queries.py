@@ -18,9 +18,10 @@ from penstock.lab.analysis.samples import (
 )
 from penstock.lab.analysis.verdicts import spread
 from penstock.lab.records import Run, Sample
-from penstock.lab.report import checks, comparison, reads, resources
+from penstock.lab.report import comparison
+from penstock.lab.report.elements import checks, reads, resources
+from penstock.lab.report.elements.render import Document, KeyFigure, Part, Plot, Section, Table
 from penstock.lab.report.plots import queries as query_plots
-from penstock.lab.report.render import Document, KeyFigure, Part, Plot, Section, Table
 
 
 def document(run: Run) -> Document:

@@ -11,8 +11,9 @@ from penstock.lab.analysis import cost
 from penstock.lab.analysis.doubts import doubts
 from penstock.lab.analysis.samples import measures_by_name, repetitions
 from penstock.lab.records import Run
-from penstock.lab.report import checks, comparison, concurrency, measures, queries, render, scaling, startup, stores
-from penstock.lab.report.render import Document
+from penstock.lab.report import comparison, concurrency, measures, queries, scaling, startup, stores
+from penstock.lab.report.elements import checks, render
+from penstock.lab.report.elements.render import Document
 
 _OWN: dict[str, Callable[[Run], Document]] = {
     "mixed": concurrency.mixed_document,

@@ -13,9 +13,9 @@ from penstock.lab.analysis.samples import gb_per_core_hour
 from penstock.lab.analysis.usl import WIDEST, Curve, Fit, Law, NoFit, Size, sizes_beyond
 from penstock.lab.analysis.verdicts import Interval
 from penstock.lab.records import Run
-from penstock.lab.report import checks, resources
+from penstock.lab.report.elements import checks, resources
+from penstock.lab.report.elements.render import Document, KeyFigure, Part, Plot, Section, Table, workload_title
 from penstock.lab.report.plots import measures as measure_plots
-from penstock.lab.report.render import Document, KeyFigure, Part, Plot, Section, Table, workload_title
 from penstock.prices import Prices
 
 _MISFIT = 0.10

@@ -9,9 +9,9 @@ from penstock.lab.analysis.doubts import Doubt, doubts, unsaid
 from penstock.lab.analysis.samples import SECONDS, Costs, measured_in_turns, measures_by_name, start_seconds
 from penstock.lab.analysis.verdicts import FASTER, SLOWER, holm, ratio, spread
 from penstock.lab.records import Run
-from penstock.lab.report import checks
+from penstock.lab.report.elements import checks
+from penstock.lab.report.elements.render import Document, KeyFigure, Plot, Section, Table
 from penstock.lab.report.plots import base as base_plots
-from penstock.lab.report.render import Document, KeyFigure, Plot, Section, Table
 
 
 def document(runs: Sequence[Run]) -> Document:

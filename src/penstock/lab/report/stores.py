@@ -13,9 +13,19 @@ from penstock.lab.analysis.resources import core_seconds, usage
 from penstock.lab.analysis.stores import Cell, Row, Store, StoreChoices, StoreMatrix
 from penstock.lab.analysis.verdicts import FASTER, SLOWER, spread
 from penstock.lab.records import Description, Run
-from penstock.lab.report import checks, comparison, resources, scaling
+from penstock.lab.report import comparison, scaling
+from penstock.lab.report.elements import checks, resources
+from penstock.lab.report.elements.render import (
+    Document,
+    KeyFigure,
+    Part,
+    Plot,
+    Section,
+    Table,
+    range_text,
+    workload_title,
+)
 from penstock.lab.report.plots import base as base_plots
-from penstock.lab.report.render import Document, KeyFigure, Part, Plot, Section, Table, range_text, workload_title
 from penstock.prices import Medium, Prices
 
 

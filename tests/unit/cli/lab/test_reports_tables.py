@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from penstock.cli.lab.reports import columns_that_fit, show_document
-from penstock.lab.report.render import Document, Section, Table
+from penstock.lab.report.elements.render import Document, Section, Table
 
 WIDE = Table(
     ("measure", *(f"figure number {n}" for n in range(12))),

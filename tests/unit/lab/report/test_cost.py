@@ -14,7 +14,7 @@ from penstock.lab.records import Run
 from penstock.lab.report import cost as report
 from penstock.lab.report import report as make
 from penstock.lab.report.cost import PriceOptions
-from penstock.lab.report.render import Document, Table
+from penstock.lab.report.elements.render import Document, Table
 from penstock.lab.report.scaling import digits
 from tests.unit.lab.analysis.test_cost_sizing import curve_of, run
 

@@ -11,7 +11,7 @@ import pytest
 from penstock.lab.analysis.samples import failed_checks
 from penstock.lab.records import Run
 from penstock.lab.report import report
-from penstock.lab.report.render import Document, Plot, Table, terminal_tables
+from penstock.lab.report.elements.render import Document, Plot, Table, terminal_tables
 from tests.unit.lab import lab_runs, store_runs
 from tests.unit.lab.lab_runs import GB, check, measure, repetition
 

@@ -8,7 +8,7 @@ from typing import Any
 from penstock.lab.analysis.resources import query_reads
 from penstock.lab.records import Run
 from penstock.lab.report import report
-from penstock.lab.report.render import Document, Table
+from penstock.lab.report.elements.render import Document, Table
 from tests.unit.lab import lab_runs as made
 
 Reads = Mapping[str, tuple[int, int]]

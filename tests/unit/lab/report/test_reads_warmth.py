@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from penstock.lab.records import Run
-from penstock.lab.report import reads
+from penstock.lab.report.elements import reads
 from tests.unit.lab import lab_runs as made
 
 

@@ -18,8 +18,8 @@ from penstock.errors import InvalidInput
 from penstock.lab.analysis.verdicts import Ratio, spread
 from penstock.lab.records import Description, Run
 from penstock.lab.report import report
+from penstock.lab.report.elements.render import Table
 from penstock.lab.report.plots import queries as query_plots
-from penstock.lab.report.render import Table
 
 SIZE = {
     "driver": {"cores": 1, "memory_bytes": 1 << 30},

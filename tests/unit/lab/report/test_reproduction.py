@@ -16,7 +16,8 @@ from penstock import formats
 from penstock.lab import labfile
 from penstock.lab.experiment import Arm, Experiment, MeasurementPlan
 from penstock.lab.records import Description, Run
-from penstock.lab.report import report, reproduction
+from penstock.lab.report import report
+from penstock.lab.report.elements import reproduction
 from penstock.lab.workloads import blocks
 from penstock.lab.workloads.options import options_given, suite_of
 from penstock.lab.workloads.registry import NAMES, WORKLOADS, FileWorkloads, suite_class

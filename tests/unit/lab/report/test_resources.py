@@ -7,7 +7,7 @@ from typing import Any
 
 from penstock.lab.records import Run
 from penstock.lab.report import report
-from penstock.lab.report.render import Document, Section, Table, terminal_tables
+from penstock.lab.report.elements.render import Document, Section, Table, terminal_tables
 from tests.unit.lab import lab_runs
 from tests.unit.lab.store_runs import timed
 

@@ -11,7 +11,7 @@ from penstock.errors import InvalidInput
 from penstock.lab.analysis.stores import StoreChoices
 from penstock.lab.records import Run
 from penstock.lab.report import report, stores
-from penstock.lab.report.render import Document, Plot, Table
+from penstock.lab.report.elements.render import Document, Plot, Table
 from tests.unit.lab.lab_runs import check, repetition, terasort
 from tests.unit.lab.store_runs import eight, lake, timed, tpcds
 

@@ -9,9 +9,9 @@ from penstock import units
 from penstock.lab.analysis.doubts import EQUAL, UNCHECKED
 from penstock.lab.analysis.samples import checks, failed_checks, is_warm_up, natural_key, repetitions
 from penstock.lab.records import Description, Run, Sample
-from penstock.lab.report import render
-from penstock.lab.report.render import Command, Paragraph, Part, Section, Table
-from penstock.lab.report.reproduction import command, machine_text, sentences, versions_text
+from penstock.lab.report.elements import render
+from penstock.lab.report.elements.render import Command, Paragraph, Part, Section, Table
+from penstock.lab.report.elements.reproduction import command, machine_text, sentences, versions_text
 
 _SHOWN = 12
 """The most rows that are not folded: rows beyond it have passed, or were listed among the failed checks."""

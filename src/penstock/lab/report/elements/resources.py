@@ -24,9 +24,9 @@ from penstock.lab.analysis.resources import (
 )
 from penstock.lab.analysis.verdicts import Spread, spread
 from penstock.lab.records import Run
+from penstock.lab.report.elements.render import Part, Plot, Section, Table, range_text
 from penstock.lab.report.plots import series as series_plots
 from penstock.lab.report.plots.base import Write
-from penstock.lab.report.render import Part, Plot, Section, Table, range_text
 from penstock.summary import IoMetrics
 
 _FIGURES: tuple[tuple[str, str, Callable[[float], str]], ...] = (

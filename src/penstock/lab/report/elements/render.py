@@ -154,7 +154,7 @@ def _style() -> str:
 
 
 def _resource(name: str) -> str:
-    return resources.files("penstock.lab.report").joinpath(name).read_text(encoding="utf-8")
+    return resources.files("penstock.lab.report.elements").joinpath(name).read_text(encoding="utf-8")
 
 
 def _plotly() -> str:

@@ -10,7 +10,7 @@ from penstock import units
 from penstock.lab.analysis.samples import Measure, counted, measures_by_name
 from penstock.lab.analysis.verdicts import spread
 from penstock.lab.records import Run, Sample
-from penstock.lab.report.render import Section, Table
+from penstock.lab.report.elements.render import Section, Table
 from penstock.summary import IoMetrics
 
 
