@@ -71,21 +71,16 @@ def url(shared_home: Home) -> Iterator[str]:
 
 @contextmanager
 def other_engine(home: Home, url: str, directory: Path) -> Iterator[subprocess.Popen[str]]:
-    """Run plain Spark in one process, which knows the addresses of metastore and store, and has the store's keys."""
-    lake = Lakes(home).get(EMBEDDED)
+    """Run plain Spark in one process, with the exported file of Hive's clients and the store's keys."""
+    Command(home).ok(
+        *("lake", "export", "client", "hive", "--metastore", url, "--output", str(directory / "hive-site.xml"))
+    )
     jars = [jar for jar in penstock_jars().glob("*.jar") if not jar.name.startswith("penstock-")]
     settings = {
         "spark.jars": ",".join(map(str, sorted(jars))),
         "spark.driver.memory": "512m",
         "spark.ui.enabled": "false",
-        "spark.hadoop.hive.metastore.uris": url,
-        "spark.sql.warehouse.dir": f"{lake.root}/warehouse",
-        "spark.hadoop.fs.s3a.endpoint": lake.endpoints[0],
-        "spark.hadoop.fs.s3a.endpoint.region": lake.region,
-        "spark.hadoop.fs.s3a.path.style.access": "true",
-        "spark.hadoop.fs.s3a.aws.credentials.provider": (
-            "software.amazon.awssdk.auth.credentials.ProfileCredentialsProvider"
-        ),
+        "spark.sql.warehouse.dir": f"{Lakes(home).get(EMBEDDED).root}/warehouse",
     }
     (directory / "engine.py").write_text(OTHER_ENGINE)
     (directory / "settings.json").write_text(json.dumps(settings))
@@ -102,6 +97,7 @@ def other_engine(home: Home, url: str, directory: Path) -> Iterator[subprocess.P
                 "AWS_PROFILE": EMBEDDED,
                 "JAVA_HOME": str(find_java().home),
                 "SPARK_LOCAL_IP": "127.0.0.1",
+                "SPARK_CONF_DIR": str(directory),
             },
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,

@@ -39,6 +39,15 @@ spark = SparkSession.builder.getOrCreate()
 spark.sql("MERGE INTO lake.attached.orders o USING (SELECT 10L AS id) s ON o.id = s.id WHEN MATCHED THEN DELETE")
 print(spark.sql("SELECT sum(id) FROM lake.attached.orders").first()[0])
 """
+SAIL = """
+from pysail.spark import SparkConnectServer
+from pyspark.sql import SparkSession
+server = SparkConnectServer("127.0.0.1", 0)
+server.start(background=True)
+spark = SparkSession.builder.remote("sc://127.0.0.1:{}".format(server.listening_address[1])).getOrCreate()
+spark.sql("INSERT INTO attached.orders VALUES (100)")
+print(spark.sql("SELECT sum(id) FROM lake.attached.orders").collect()[0][0])
+"""
 BOTO3 = """
 import boto3
 store = boto3.client("s3")
@@ -82,6 +91,9 @@ def test_each_client_uses_the_lake_with_its_file_and_variables(
         run("pyiceberg", ".pyiceberg.yaml", PYICEBERG)
         assert run("duckdb", "lake.sql", DUCKDB, str(tmp_path / "lake.sql"), extensions(tmp_path)) == ["16", "True"]
         assert run("spark", "lake.conf", SPARK, launcher=plain_spark(tmp_path / "lake.conf"))[-1] == "6"
+        # A shell fills in the token.
+        sourcing = ("/bin/sh", "-c", '. "$0" && exec "$@"', str(tmp_path / "lake.sh"), sys.executable)
+        assert run("sail", "lake.sh", SAIL, launcher=sourcing) == ["106"]
         assert run("aws", "aws.conf", BOTO3, AWS_CONFIG_FILE=str(tmp_path / "aws.conf")) == ["True"]
     finally:
         catalog(served).purge_table("attached.orders")

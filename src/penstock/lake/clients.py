@@ -1,8 +1,9 @@
-"""Configuration with which other engines and libraries reach a lake and, through a service, its Iceberg tables. Pure.
+"""Configuration with which other engines and libraries reach a lake and its tables. Pure.
 
 Each is a file in its client's own format that works as it is. Secrets are referred to, never contained: the store's
-keys by AWS's variables, the service's token by `PENSTOCK_TOKEN` or the client's own variable. A client in `VENDED` can
-do without keys where the catalog gives it temporary ones for each table.
+keys by AWS's variables, the service's token by `PENSTOCK_TOKEN` or the client's own variable. Iceberg tables come from a
+service; all tables, without a token, from a metastore service. A client in `VENDED` can do without keys where the
+catalog gives it temporary ones for each table.
 """
 
 from __future__ import annotations
@@ -11,24 +12,27 @@ import configparser
 import enum
 import io
 import json
+import re
 import shlex
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from penstock.formats import as_properties, sql_text
+from penstock.formats import as_properties, configuration_xml, sql_text
 from penstock.lake.model import Lake
 from penstock.lake.settings import spark_settings
+from penstock.profiles.known import HADOOP_PREFIX
 
 TOKEN_VARIABLE = "PENSTOCK_TOKEN"  # noqa: S105  the name of a variable
+METASTORE = "thrift://127.0.0.1:9083"
+"""The usual address of a Hive metastore."""
 PACKAGES = ("org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.12.0", "org.apache.hadoop:hadoop-aws:3.4.2")
 """Maven coordinates of the jars with which plain Spark 4.1 uses Iceberg tables in a lake."""
 
 _KEYS = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")
 _DUCKDB_TOKEN = "penstock_token"  # noqa: S105  the name of a variable
 _PYICEBERG_TOKEN = "PYICEBERG_CATALOG__LAKE__TOKEN"  # noqa: S105  the name of a variable
-_PROVIDERS = "software.amazon.awssdk.auth.credentials"
 
 
 class LakeClient(str, enum.Enum):
@@ -36,7 +40,9 @@ class LakeClient(str, enum.Enum):
 
     AWS = "aws"
     DUCKDB = "duckdb"
+    HIVE = "hive"
     PYICEBERG = "pyiceberg"
+    SAIL = "sail"
     SPARK = "spark"
     TRINO = "trino"
 
@@ -51,6 +57,7 @@ class Access:
 
     `service` is the URL of a `penstock serve` without a trailing slash. The client works in its `instance`; with None,
     in the only one of its token. With `vended` it has no keys of the lake, and the catalog gives it temporary ones.
+    `metastore` is the address of a `penstock catalog serve`.
     """
 
     lake: Lake
@@ -58,6 +65,7 @@ class Access:
     service: str
     instance: str | None
     vended: bool = False
+    metastore: str = METASTORE
 
     @property
     def catalog(self) -> str:
@@ -101,7 +109,7 @@ def configuration(client: LakeClient, access: Access) -> str:
     ]
     if access.lake.ca_file is not None:
         lines.append(f"It must trust the authority in {access.lake.ca_file}.")
-    return "".join(f"{form.comment} {line}\n" for line in lines) + form.content(access)
+    return form.with_comments(lines, form.content(access))
 
 
 def _aws(access: Access) -> str:
@@ -159,6 +167,20 @@ def _listed(options: Mapping[str, str]) -> str:
     return ", ".join(f"{name} {value}" for name, value in options.items())
 
 
+def _hive(access: Access) -> str:
+    store = {name.removeprefix(HADOOP_PREFIX): value for name, value in _s3a_settings(access).items()}
+    return configuration_xml({"hive.metastore.uris": access.metastore, **store})
+
+
+def _s3a_settings(access: Access) -> dict[str, str]:
+    """Spark's settings by which S3A reaches the lake."""
+    provider = "EnvironmentVariableCredentialsProvider" if access.profile is None else "ProfileCredentialsProvider"
+    return {
+        **spark_settings(access.lake),
+        f"{HADOOP_PREFIX}fs.s3a.aws.credentials.provider": f"software.amazon.awssdk.auth.credentials.{provider}",
+    }
+
+
 def _pyiceberg(access: Access) -> str:
     properties = {
         "type": "rest",
@@ -173,8 +195,32 @@ def _pyiceberg(access: Access) -> str:
     return "catalog:\n  lake:\n" + "".join(f"    {name}: {json.dumps(text)}\n" for name, text in properties.items())
 
 
+def _sail(access: Access) -> str:
+    """A script for a shell, which fills in the token: Sail has no other variable for it than its list of catalogs."""
+    catalog = {"type": "iceberg-rest", "name": "lake", "uri": access.catalog, **access.warehouse("warehouse")}
+    before, after = shlex.quote(f'[{{{sail_table(catalog)}, oauth_access_token = "'), shlex.quote('"}]')
+    variables = {**sail_store(access.lake, access.endpoint), "SAIL_CATALOG__DEFAULT_CATALOG": json.dumps("lake")}
+    exports = "".join(f"export {name}={shlex.quote(value)}\n" for name, value in variables.items())
+    return exports + f'export SAIL_CATALOG__LIST={before}"${TOKEN_VARIABLE}"{after}\n'
+
+
+def sail_store(lake: Lake, endpoint: str) -> dict[str, str]:
+    """The variables by which Sail reads the lake there, without its keys."""
+    return {
+        "AWS_ENDPOINT": endpoint,
+        "AWS_ALLOW_HTTP": str(endpoint.startswith("http:")).lower(),
+        "AWS_REGION": lake.region,
+        "AWS_VIRTUAL_HOSTED_STYLE_REQUEST": str(not lake.path_style).lower(),
+    }
+
+
+def sail_table(values: Mapping[str, str]) -> str:
+    """The values of an inline table in Sail's form, which is TOML's, without its braces."""
+    # A string of JSON is one of TOML.
+    return ", ".join(f"{name} = {json.dumps(value)}" for name, value in values.items())
+
+
 def _spark(access: Access) -> str:
-    provider = "EnvironmentVariableCredentialsProvider" if access.profile is None else "ProfileCredentialsProvider"
     settings = {
         "spark.jars.packages": ",".join(PACKAGES),
         "spark.sql.extensions": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
@@ -187,8 +233,7 @@ def _spark(access: Access) -> str:
         "spark.sql.catalog.lake.io-impl": "org.apache.iceberg.hadoop.HadoopFileIO",
         # A session that keeps tables does not see what others commit.
         "spark.sql.catalog.lake.cache-enabled": "false",
-        **spark_settings(access.lake),
-        "spark.hadoop.fs.s3a.aws.credentials.provider": f"{_PROVIDERS}.{provider}",
+        **_s3a_settings(access),
     }
     return _properties(settings)
 
@@ -225,6 +270,17 @@ class _Form:
     content: Callable[[Access], str]
     comment: str = "#"
 
+    def with_comments(self, lines: Sequence[str], content: str) -> str:
+        return "".join(f"{self.comment} {line}\n" for line in lines) + content
+
+
+class _XmlForm(_Form):
+    def with_comments(self, lines: Sequence[str], content: str) -> str:
+        declaration, rest = content.split("\n", maxsplit=1)
+        # XML allows no two dashes in a comment; to a shell, an empty text between them is nothing.
+        comments = (re.sub("-(?=-)", "-''", line) for line in lines)
+        return "\n".join([declaration, *(f"<!-- {line} -->" for line in comments), rest])
+
 
 _FORMS = {
     LakeClient.AWS: _Form("boto3 and AWS's command", "Name this file in AWS_CONFIG_FILE.", None, _aws),
@@ -235,8 +291,20 @@ _FORMS = {
         _duckdb,
         comment="--",
     ),
+    LakeClient.HIVE: _XmlForm(
+        "clients of Hive's metastore (plain Spark, Impala)",
+        "Save as hive-site.xml in their directory of configuration.",
+        None,
+        _hive,
+    ),
     LakeClient.PYICEBERG: _Form(
         "PyIceberg", 'Save as ~/.pyiceberg.yaml, then load_catalog("lake").', _PYICEBERG_TOKEN, _pyiceberg
+    ),
+    LakeClient.SAIL: _Form(
+        "Sail",
+        f"Export {TOKEN_VARIABLE}, then source this file: . FILE && sail spark server.",
+        TOKEN_VARIABLE,
+        _sail,
     ),
     LakeClient.SPARK: _Form(
         "plain Spark 4.1",

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import configparser
+import re
+import subprocess
 from dataclasses import replace
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 import yaml
@@ -20,12 +23,17 @@ from penstock.runtime.jvm import penstock_jars
 
 LAKE = Lake("sales", ("https://a.example:7480", "https://b.example:7480"), "data", "file:sales", region="north")
 ACCESS = Access(LAKE, Path("/home/me/lake/credentials"), "https://spark.example:8440", "team-a")
-WITH_CATALOG = [client for client in LakeClient if client is not LakeClient.AWS]
+WITH_CATALOG = [client for client in LakeClient if client not in {LakeClient.AWS, LakeClient.HIVE}]
+
+
+def uncommented(text: str) -> str:
+    """The text without the ends of XML's comments."""
+    return text.replace(" -->\n", "\n")
 
 
 @pytest.mark.parametrize("client", LakeClient)
 def test_each_names_the_store_and_where_its_keys_are(client: LakeClient) -> None:
-    text = configuration(client, ACCESS)
+    text = uncommented(configuration(client, ACCESS))
     assert "a.example:7480" in text
     assert "north" in text
     assert "export AWS_SHARED_CREDENTIALS_FILE=/home/me/lake/credentials\n" in text
@@ -59,7 +67,7 @@ def test_a_client_whose_keys_come_from_the_catalog_needs_the_token_alone(client:
 
 @pytest.mark.parametrize("client", LakeClient)
 def test_keys_of_the_users_own_files_or_of_the_environment_stay_where_they_are(client: LakeClient) -> None:
-    profile = configuration(client, replace(ACCESS, lake=replace(LAKE, credentials="aws:ceph")))
+    profile = uncommented(configuration(client, replace(ACCESS, lake=replace(LAKE, credentials="aws:ceph"))))
     assert "export AWS_PROFILE=ceph\n" in profile
     assert "AWS_SHARED_CREDENTIALS_FILE" not in profile
     environment = configuration(client, replace(ACCESS, lake=replace(LAKE, credentials="environment")))
@@ -70,12 +78,40 @@ def test_keys_of_the_users_own_files_or_of_the_environment_stay_where_they_are(c
 @pytest.mark.parametrize("client", LakeClient)
 def test_what_has_its_meaning_in_a_format_is_quoted_in_it(client: LakeClient) -> None:
     file = Path("/Meine Daten/it's")
-    text = configuration(client, replace(ACCESS, credentials_file=file, instance='it\'s "a": #b'))
+    text = uncommented(configuration(client, replace(ACCESS, credentials_file=file, instance='it\'s "a": #b')))
     assert """export AWS_SHARED_CREDENTIALS_FILE='/Meine Daten/it'"'"'s'\n""" in text
     if client is LakeClient.PYICEBERG:
         assert yaml.safe_load(text)["catalog"]["lake"]["warehouse"] == 'it\'s "a": #b'
     if client is LakeClient.DUCKDB:
         assert """ATTACH 'it''s "a": #b' AS lake""" in text
+    if client is LakeClient.SAIL:
+        assert in_a_shell(text, "SAIL_CATALOG__LIST", PENSTOCK_TOKEN="t0ken") == (
+            '[{type = "iceberg-rest", name = "lake", uri = "https://spark.example:8440/iceberg", '
+            'warehouse = "it\'s \\"a\\": #b", oauth_access_token = "t0ken"}]'
+        )
+
+
+def in_a_shell(script: str, variable: str, **environment: str) -> str:
+    """The variable's value after the script."""
+    whole = ["/bin/sh", "-eu", "-c", f'{script}\nprintf %s "${variable}"']
+    return subprocess.run(whole, env=environment, check=True, capture_output=True, text=True).stdout
+
+
+@pytest.mark.parametrize("path", ["/keys--of---me", "/plain-path", "/a <b> & --"])
+def test_in_xml_a_shell_still_reads_a_path_as_it_is(path: str) -> None:
+    text = configuration(LakeClient.HIVE, replace(ACCESS, credentials_file=Path(path)))
+    assert ElementTree.fromstring(text).tag == "configuration"  # noqa: S314  our own text
+    exports = "\n".join(re.findall(r"<!--   (export .*) -->", text))
+    assert in_a_shell(exports, "AWS_SHARED_CREDENTIALS_FILE") == path
+
+
+def test_hives_clients_find_metastore_and_store() -> None:
+    text = configuration(LakeClient.HIVE, replace(ACCESS, metastore="thrift://meta.example:9083"))
+    properties = {one.findtext("name"): one.findtext("value") for one in ElementTree.fromstring(text)}  # noqa: S314
+    assert properties["hive.metastore.uris"] == "thrift://meta.example:9083"
+    assert properties["fs.s3a.endpoint"] == "https://a.example:7480"
+    assert properties["fs.s3a.path.style.access"] == "true"
+    assert "TOKEN" not in text
 
 
 def test_an_authority_of_its_own_is_named() -> None:
@@ -120,6 +156,7 @@ def test_the_command_writes_a_file_without_a_secret(home: Home, tmp_path: Path, 
     ("arguments", "problem"),
     [
         (["--service", "spark.example"], "is not a URL"),
+        (["--metastore", "http://spark.example"], "is not the address of a metastore"),
         (["--lake", "hadoop"], "is for lakes on S3"),
     ],
 )

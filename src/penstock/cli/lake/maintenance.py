@@ -18,7 +18,7 @@ from penstock.cli.output import count, moment, size
 from penstock.errors import InvalidInput, LakeError
 from penstock.formats import certificates
 from penstock.home import Home, write_atomically
-from penstock.lake.clients import VENDED, Access, LakeClient, configuration
+from penstock.lake.clients import METASTORE, VENDED, Access, LakeClient, configuration
 from penstock.lake.credentials import CredentialsFile
 from penstock.lake.model import Lake, require_s3
 from penstock.lake.registry import Lakes
@@ -121,12 +121,16 @@ def client(
         bool,
         typer.Option("--vended", help="Without the store's keys: the catalog gives temporary ones for each table."),
     ] = False,
+    metastore: Annotated[
+        str, typer.Option(metavar="URL", help="The metastore that a client named hive uses (penstock catalog serve).")
+    ] = METASTORE,
     output: Output = None,
 ) -> None:
-    """Print the file with which another engine or library reads and writes a lake and its Iceberg tables.
+    """Print the file with which another engine or library reads and writes a lake and its tables.
 
     It begins with how it is used. It names the variables with the store's keys and the service's token; it does not
     contain them. DuckDB and PyIceberg do without keys (--vended) where the lake has a role (lake add --role-arn).
+    Clients named hive see all tables; the others see those of Iceberg, aws sees objects alone.
 
     penstock lake export client duckdb > lake.sql
     """
@@ -135,8 +139,17 @@ def client(
     require_s3(chosen, "This file")
     if vended:
         _require_vending(chosen, name)
-    access = Access(chosen, CredentialsFile(home).path, options.service_url(service), instance, vended)
+    credentials = CredentialsFile(home).path
+    access = Access(chosen, credentials, options.service_url(service), instance, vended, _metastore_url(metastore))
     _write(configuration(name, access), output)
+
+
+def _metastore_url(given: str) -> str:
+    if not re.fullmatch(r"thrift://[^\s/]+:\d+", given):
+        raise InvalidInput(
+            f"“{given}” is not the address of a metastore", fix=f"give what penstock catalog serve prints: {METASTORE}"
+        )
+    return given
 
 
 def _require_vending(lake: Lake, client: LakeClient) -> None:

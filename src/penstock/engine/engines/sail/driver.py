@@ -12,7 +12,7 @@ import logging
 import os
 import re
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -30,6 +30,7 @@ from penstock.engine.engines.sail.privacy import close_to_others
 from penstock.engine.engines.sail.statements import in_sails_words, setting, split, writes
 from penstock.engine.engines.statement_driver import Given, local_zone, main
 from penstock.errors import InvalidInput, PenstockError
+from penstock.lake.clients import sail_store, sail_table
 from penstock.model import ProcessSize
 
 SAIL = Reader("Sail", 3, re.compile(r"\w+://[\w.=/-]*", re.ASCII))
@@ -86,10 +87,7 @@ def settings(lake: LakeAccess, size: ProcessSize, here: Path, catalog: str, toke
     spill.mkdir(exist_ok=True)
     rest = {"type": "iceberg-rest", "name": CATALOG, "uri": catalog, "oauth_access_token": token}
     return {
-        "AWS_ENDPOINT": lake.endpoint,
-        "AWS_ALLOW_HTTP": str(lake.endpoint.startswith("http:")).lower(),
-        "AWS_REGION": lake.lake.region,
-        "AWS_VIRTUAL_HOSTED_STYLE_REQUEST": str(not lake.lake.path_style).lower(),
+        **sail_store(lake.lake, lake.endpoint),
         "RUST_LOG": "error",
         "TOKIO_WORKER_THREADS": str(size.cores),
         "SAIL_MODE": "local",
@@ -99,15 +97,9 @@ def settings(lake: LakeAccess, size: ProcessSize, here: Path, catalog: str, toke
         "SAIL_RUNTIME__MEMORY_POOL__TYPE": "greedy",
         "SAIL_RUNTIME__MEMORY_POOL__GREEDY__MAX_SIZE": str(round(_SHARE_OF_MEMORY * size.memory_bytes)),
         "SAIL_RUNTIME__TEMPORARY_FILES__PATHS": json.dumps([str(spill)]),
-        "SAIL_CATALOG__LIST": _inline([rest]),
+        "SAIL_CATALOG__LIST": f"[{{{sail_table(rest)}}}]",
         "SAIL_CATALOG__DEFAULT_CATALOG": json.dumps(CATALOG),
     }
-
-
-def _inline(values: list[Mapping[str, str]]) -> str:
-    """The list in Sail's form, which is TOML's."""
-    tables = (", ".join(f"{name} = {json.dumps(value)}" for name, value in table.items()) for table in values)
-    return f"[{', '.join(f'{{{table}}}' for table in tables)}]"
 
 
 class StatementRunner:
