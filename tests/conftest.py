@@ -37,6 +37,18 @@ PRIVILEGE = "needs a privilege: "
 LONGEST_FIRST = ("kubernetes", "chaos", "stores", "lab", "system", "browser", "integration", "unit")
 """The order in which folders run: with several workers, the last worker to end should be running a short test."""
 
+LONGEST_VALUE = 60
+"""The number of letters, or bytes, with which a value names its test."""
+
+
+def pytest_make_parametrize_id(val: object) -> str | None:
+    """Shorten long values, which would fill the list of a run's tests."""
+    if not isinstance(val, str | bytes) or len(val) <= LONGEST_VALUE:
+        return None
+    begin = val[:LONGEST_VALUE]
+    text = begin if isinstance(begin, str) else begin.decode("ascii", "backslashreplace")
+    return f"{text}... of {len(val)}"
+
 
 def pytest_itemcollected(item: pytest.Item) -> None:
     path = item.path.relative_to(ROOT)
