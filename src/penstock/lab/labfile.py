@@ -233,16 +233,17 @@ class _Reader:
         if "arms" not in given:
             for title, varied in _combinations(given.get("vary"), known):
                 chosen = common.with_(varied)
-                yield self._arm(title or _NAMES[parse_launcher(chosen.own)], workload, chosen, entry)
+                yield self._arm(title, workload, chosen, entry)
             return
         for listed in _listed(given["arms"]):
             _require_known(listed, _ARM)
             own = _chosen(listed.mapping(), known)
             chosen = common.with_(own)
             name = str(listed.mapping()["name"].value) if "name" in listed.mapping() else own.title()
-            yield self._arm(name or _NAMES[parse_launcher(chosen.own)], workload, chosen, listed)
+            yield self._arm(name, workload, chosen, listed)
 
     def _arm(self, name: str, workload: str, chosen: _Chosen, at: Entry) -> Arm:
+        """Return the arm, named by its engine where the name is empty."""
         suite, launcher = self._suite(workload, chosen.options, at), parse_launcher(chosen.own)
         settings = parse_settings(chosen.settings, chosen.own.get("round_trip"), chosen.own.get("scratch"))
         for key in refused_by(launcher, settings):
@@ -250,7 +251,7 @@ class _Reader:
                 "is a choice of Penstock, which plain Spark cannot take", fix="list the arms, and give it to the others"
             )
         return Arm(
-            name=name,
+            name=name or (suite.usual_arm if launcher == PENSTOCK else _NAMES[launcher]),
             suite=suite,
             size=parse_size(chosen.own, self._usual(suite)),
             lake=parse_name(chosen.own["lake"]) if "lake" in chosen.own else None,

@@ -114,7 +114,7 @@ def _measure(
     def settings(own: list[str] | None, option: str) -> dict[str, str]:
         return conditions.with_round_trip({**every, **shared.pairs(own, option)}, round_trip)
 
-    ours = Arm("Penstock", suite, size, lake, profile, settings(conf_penstock, "--conf-penstock"))
+    ours = Arm(suite.usual_arm, suite, size, lake, profile, settings(conf_penstock, "--conf-penstock"))
     theirs = settings(conf_plain, "--conf-plain")
     plain = [Arm("plain Spark", suite, size, lake, settings=theirs, launcher=launchers.PLAIN)] if against_plain else []
     runs = run_arms([*plain, ours], plan(repetitions, warmup, drop_caches))

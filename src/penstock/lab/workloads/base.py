@@ -63,6 +63,11 @@ class Suite(ABC):
         return SPARK
 
     @property
+    def usual_arm(self) -> str:
+        """The name of an arm that Penstock runs, where the user gives none."""
+        return "Penstock" if self.query_engine is SPARK else self.query_engine.title
+
+    @property
     def description_scale(self) -> float | None:
         """The benchmark's own scale factor, where it has one."""
         return None

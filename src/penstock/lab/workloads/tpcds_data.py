@@ -68,9 +68,9 @@ class TpcdsData:
         own = "" if lake.name == EMBEDDED else f"_{_identifier(lake.name)}"
         return f"tpcds_{self.name}{own}{'_local' if self.local else ''}"
 
-    def location(self, session: Session) -> str:
+    def location(self, bench: Environment) -> str:
         """Return the address of the data for Spark."""
-        return f"file:{self._directory(session.bench)}" if self.local else session.uri(self.prefix)
+        return f"file:{self._directory(bench)}" if self.local else f"{bench.lake.root}/{self.prefix}"
 
     def manifest(self, bench: Environment) -> bytes | None:
         """Return the manifest; None unless a load of this scale, object size and layout was completed."""
@@ -125,10 +125,10 @@ class TpcdsData:
         return replace(found, layout=BY_SIZE) if self.layout == ICEBERG else found
 
     def _load(self, session: Session, source: TpcdsData | None) -> bytes:
-        origin = () if source is None else ("--from", source.location(session))
+        origin = () if source is None else ("--from", source.location(session.bench))
         if source is not None and source.layout != self.layout:
             origin = (*origin, "--from-database", source.database(session.bench.lake))
-        target = ("--location", self.location(session), "--database", self.database(session.bench.lake))
+        target = ("--location", self.location(session.bench), "--database", self.database(session.bench.lake))
         described = (
             *("--scale", f"{self.scale:g}"),
             *("--object-size", f"{self.object_size_bytes}b"),
@@ -145,7 +145,7 @@ class TpcdsData:
         made = self.manifest(session.bench)
         if made is None:
             raise NotFound(
-                f"The data was written, but {self.location(session)} has no manifest",
+                f"The data was written, but {self.location(session.bench)} has no manifest",
                 fix="generate it again: penstock lab tpcds --reload",
             )
         if iceberg:

@@ -110,6 +110,18 @@ def test_each_installed_engine_is_an_arm_with_the_same_queries_and_cluster(
     assert [arm.name for arm in measured] == ["DuckDB"]
 
 
+@pytest.mark.parametrize(("engine", "name"), [("spark", "Penstock"), ("duckdb", "DuckDB")])
+def test_an_arm_without_a_name_has_its_engines(monkeypatch: pytest.MonkeyPatch, engine: str, name: str) -> None:
+    measured: list[Arm] = []
+    monkeypatch.setattr(commands, "run_arms", lambda arms, plan: measured.extend(arms) or [])
+    monkeypatch.setattr(commands, "show", lambda *_: None)
+    monkeypatch.setattr(commands, "end_as", lambda _: None)
+    run("tpcds", "--engine", engine)
+    file = formats.parse(f"{{workload: tpcds, options: {{engine: {engine}}}}}", "lab.yaml")
+    (experiment,) = labfile.parse_experiments(file, FileWorkloads(), options.usual_size)
+    assert [arm.name for arm in (*measured, *experiment.arms)] == [name, name]
+
+
 def test_an_engine_that_there_is_not_is_named_with_those_that_there_are(capsys: pytest.CaptureFixture[str]) -> None:
     assert run("engines", "--engines", "spark,impala") == InvalidInput.exit_code
     assert "There is no engine “impala”" in (said := capsys.readouterr().err)
