@@ -27,8 +27,8 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
-from benchmarks.chaos import supervisor_process
-from benchmarks.chaos.process_faults import cluster_processes
+from benchmarks.chaos import schedule, supervisor_process
+from benchmarks.chaos.process_faults import victims
 from penstock.catalog.database import Database
 from penstock.engine.engine import Engine
 from penstock.engine.installation import Installation
@@ -41,6 +41,7 @@ from penstock.lake.registry import Lakes
 from penstock.lake.s3 import open_store
 from penstock.lake.sweep import sweep
 from penstock.model import ApplicationSpec, ClusterSize, ProcessSize
+from penstock.processes import wait_until
 
 FILES = 64
 ROWS = FILES * 8_000
@@ -83,8 +84,7 @@ SETTINGS = {
 }
 BYTES_PER_SECOND = 2 << 20
 
-EXECUTOR, DRIVER, NODE, STORE = "executor", "driver", "shim", "store"
-VICTIMS = {EXECUTOR: 5, DRIVER: 3, NODE: 2, STORE: 4}
+VICTIMS = {schedule.EXECUTOR: 5, schedule.DRIVER: 3, schedule.SHIM: 2, schedule.STORE: 4}
 """How often each is killed, relative to the others; a driver's death costs the start of another application."""
 
 _SIZE = ProcessSize(1, 512 << 20)
@@ -184,18 +184,13 @@ class Cuts:
         return Cut(job, victim, round(after, 2), reported, self._output(job), why)
 
     def _kill(self, victim: str) -> None:
-        if victim == STORE:
-            process = EmbeddedLake(self._home).status().process_id
-            if process:
-                os.kill(process, signal.SIGKILL)
-            time.sleep(_STORE_AWAY_SECONDS)
-            EmbeddedLake(self._home).up()
-            return
-        running = cluster_processes(self._home)
-        found = [process for name, role, process in running if (name, role) == (self._application, victim)]
+        found = [process for name, process in victims(self._home, victim) if name in {"", self._application}]
         if found:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(self._chance.choice(found).pid, signal.SIGKILL)
+        if victim == schedule.STORE:
+            time.sleep(_STORE_AWAY_SECONDS)
+            EmbeddedLake(self._home).up()
 
     def _outcome(self, job: int) -> tuple[str, str]:
         ends = [line for line in self._lines() if line["job"] == job and line["event"] in {"done", "failed"}]
@@ -231,11 +226,8 @@ class Cuts:
             return False
 
     def _await(self, holds: Callable[[], bool]) -> None:
-        deadline = time.monotonic() + _PATIENCE_SECONDS
-        while not holds():
-            if time.monotonic() > deadline:
-                raise TimeoutError(f"{self._application} did nothing for {_PATIENCE_SECONDS:.0f} s")
-            time.sleep(_LOOK_SECONDS)
+        if not wait_until(holds, _PATIENCE_SECONDS, pause_seconds=_LOOK_SECONDS):
+            raise TimeoutError(f"{self._application} did nothing for {_PATIENCE_SECONDS:.0f} s")
 
     def _stop(self) -> None:
         if self._application and not self._is_over():

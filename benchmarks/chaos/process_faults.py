@@ -127,22 +127,25 @@ class FaultInjector:
             Ceph(self._home).start(name)
 
     def _victims(self, victim: str) -> Sequence[tuple[str, ProcessId]]:
-        if victim == schedule.SUPERVISOR:
-            return self._supervisors()
-        if victim == schedule.DATABASE:
-            return _known("", Database(self._home).process())
-        if victim == schedule.STORE:
-            pid = EmbeddedLake(self._home).status().process_id
-            return _known("", ProcessId.of(pid) if pid else None)
-        if victim in _CEPH_KINDS:
-            daemons = Ceph(self._home).daemons()
-            return [(one.name, one.process) for one in daemons if one.kind == _CEPH_KINDS[victim] and one.process]
-        return [(name, process) for name, role, process in cluster_processes(self._home) if role == victim]
+        return self._supervisors() if victim == schedule.SUPERVISOR else victims(self._home, victim)
 
     def _write_down(self, fault: ProcessFault, **more: Any) -> None:
         line = {"at": datetime.now(timezone.utc).isoformat(), "kind": fault.kind, "seconds": fault.seconds, **more}
         with self._record.open("a", encoding="utf-8") as file:
             file.write(json.dumps(line) + "\n")
+
+
+def victims(home: Home, victim: str) -> list[tuple[str, ProcessId]]:
+    """The running processes of this kind: of clusters with their application's name, of Ceph with their own."""
+    if victim == schedule.DATABASE:
+        return _known("", Database(home).process())
+    if victim == schedule.STORE:
+        pid = EmbeddedLake(home).status().process_id
+        return _known("", ProcessId.of(pid) if pid else None)
+    if victim in _CEPH_KINDS:
+        daemons = Ceph(home).daemons()
+        return [(one.name, one.process) for one in daemons if one.kind == _CEPH_KINDS[victim] and one.process]
+    return [(name, process) for name, role, process in cluster_processes(home) if role == victim]
 
 
 def cluster_processes(home: Home) -> list[tuple[str, str, ProcessId]]:
