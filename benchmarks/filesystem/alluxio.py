@@ -1,9 +1,10 @@
-"""Penstock beside Alluxio and S3A, on TPC-DS objects: `python -m benchmarks.filesystem.alluxio HOME --rounds 5`.
+"""Penstock beside Alluxio, S3A and local files, on TPC-DS: `python -m benchmarks.filesystem.alluxio HOME --rounds 5`.
 
 Each arm opens eleven tables by path, which infers their schemas, and runs five queries and two scans: once with an
-empty cache, and once more as another application. The arms alternate. The home has the data (`penstock lab tpcds
---scale 1`). Alluxio's master and worker come from Maven; they run during its arm alone, on the loopback, and what they
-spend is counted with its applications. Equal answers are required of all arms.
+empty cache, and once more as another application. The arms alternate. Local files are the limit: what an application
+spends without any store. The home has the data (`penstock lab tpcds --scale 1 --location local`). Alluxio's master and
+worker come from Maven; they run during its arm alone, on the loopback, and what they spend is counted with its
+applications. Equal answers are required of all arms.
 
 HOME/alluxio.jsonl has a line for each application: seconds from its first statement to its last row, the core-seconds
 of driver and executor, those of Alluxio's daemons, and the requests that the store answered.
@@ -21,7 +22,7 @@ import tempfile
 import time
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -68,7 +69,8 @@ SCANS = {
     "scan of store_sales": "SELECT count(*), sum(ss_quantity), sum(ss_net_paid) FROM store_sales",
     "scan of catalog_sales": "SELECT count(*), sum(cs_quantity), sum(cs_net_paid) FROM catalog_sales",
 }
-PENSTOCK, S3A, ALLUXIO = "Penstock", "S3A tuned", "Alluxio"
+PENSTOCK, S3A, ALLUXIO, LOCAL = "Penstock", "S3A tuned", "Alluxio", "local files"
+ARMS = (PENSTOCK, S3A, ALLUXIO, LOCAL)
 COLD, WARM = "cold", "warm"
 
 APPLICATION = """
@@ -214,8 +216,12 @@ class Comparison:
     """Private, for this run."""
 
     def __post_init__(self) -> None:
-        if self.data.manifest(self.bench) is None:
-            raise NotFound("The lake lacks the data", fix=f"penstock lab tpcds --scale {self.data.scale:g}")
+        self._local = replace(self.data, local=True)
+        if self.data.manifest(self.bench) is None or self._local.manifest(self.bench) is None:
+            raise NotFound(
+                "The lake lacks the data, or its local copy",
+                fix=f"penstock lab tpcds --scale {self.data.scale:g} --location local",
+            )
         texts = {**query_texts(workloads_jar(), QUERIES), **SCANS}
         (self.directory / "work.json").write_text(json.dumps({"tables": TABLES, "texts": texts}), encoding="utf-8")
         (self.directory / "application.py").write_text(APPLICATION, encoding="utf-8")
@@ -224,12 +230,12 @@ class Comparison:
 
     def round(self, arm: str) -> Iterator[tuple[str, dict[str, Any]]]:
         """Run the arm with an empty cache, and again."""
-        lake = f"{self.bench.lake.root}/{self.data.prefix}"
         machine.drop_pages(machine.page_cache(self.bench.home))
         if arm != ALLUXIO:
-            profile = "default" if arm == PENSTOCK else "default+s3a-tuned"
+            profile = "default+s3a-tuned" if arm == S3A else "default"
+            root = (self._local if arm == LOCAL else self.data).location(self.bench)
             for state in (COLD, WARM):
-                yield state, self._application(arm, ApplicationSpec(**self._spec(lake), profile=profile))
+                yield state, self._application(arm, ApplicationSpec(**self._spec(root), profile=profile))
             return
         with self._alluxio() as alluxio:
             spec = self._spec(alluxio.root)
@@ -290,14 +296,13 @@ def run(home: Home, scale: float, rounds: int) -> dict[str, Any]:
     Installation(home).lake_up()
     bench = Environment.open(home)
     found: dict[tuple[str, str], list[dict[str, Any]]] = defaultdict(list)
-    arms = (PENSTOCK, S3A, ALLUXIO)
     with (
         tempfile.TemporaryDirectory(prefix="alluxio-", dir=home.root) as directory,
         (home.root / "alluxio.jsonl").open("a", encoding="utf-8") as raw,
     ):
         comparison = Comparison(bench, TpcdsData(scale), Path(directory))
         for turn in range(rounds):
-            for arm in arms[turn % 3 :] + arms[: turn % 3]:
+            for arm in ARMS[turn % len(ARMS) :] + ARMS[: turn % len(ARMS)]:
                 for state, ran in comparison.round(arm):
                     raw.write(json.dumps({"arm": arm, "cache": state, "turn": turn, "at": time.time(), **ran}) + "\n")
                     raw.flush()
