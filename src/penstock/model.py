@@ -113,6 +113,8 @@ class ClusterSize(JsonRecord):
         return self.executor.memory_bytes + self.executor_overhead.of(self.executor.memory_bytes)
 
 
+SPARK = "spark"
+"""The name of the usual engine."""
 SPARK_INTERNAL = "spark-internal"
 """The `application` whose main class is on every cluster's class path already (a term of Spark's own)."""
 DUCKDB_INTERNAL = "duckdb-internal"
@@ -131,7 +133,8 @@ class ApplicationSpec(JsonRecord):
 
     `main_class` is required for a jar and refused for a Python file. `profile` names the workload profile
     (`penstock profile list`); `settings` are the user's own and win over it. `environment` reaches driver and
-    executors. `time_limit_seconds` counts from the start of the cluster, for each attempt anew.
+    executors. `time_limit_seconds` counts from the start of the cluster, for each attempt anew. `engine` names that of
+    a file; a program of Penstock's own has its engine's.
 
     `priority` (−100 to 100, the highest first) orders the applications of one `instance`; between instances weights and
     quotas decide. `retries` are of infrastructure failures only (`engine.policy.lifecycle`). `webhooks` are addresses
@@ -157,6 +160,7 @@ class ApplicationSpec(JsonRecord):
     priority: int = 0
     retries: int = 0
     webhooks: tuple[str, ...] = ()
+    engine: str = SPARK
 
     @property
     def is_python(self) -> bool:
@@ -173,9 +177,11 @@ class ApplicationSpec(JsonRecord):
         )
 
     def submitted_json(self) -> dict[str, Any]:
-        """As `to_json`, without the overheads, which a submission's check computes; the form of earlier releases."""
+        """As `to_json`, in the form of earlier releases: without overheads, which a submission's check computes."""
         shown = self.to_json()
         del shown["size"]["driver_overhead"], shown["size"]["executor_overhead"]
+        if self.engine == SPARK:
+            del shown["engine"]
         return shown
 
     def fingerprint(self) -> str:
@@ -246,7 +252,7 @@ class Application(JsonRecord):
     @property
     def can_be_watched(self) -> bool:
         """Return whether Spark's own pages are available now; `spark.ui.enabled=false` turns them off."""
-        is_spark = self.spec.application not in OWN_PROGRAMS - {SPARK_INTERNAL}
+        is_spark = self.spec.engine == SPARK and self.spec.application not in OWN_PROGRAMS - {SPARK_INTERNAL}
         has_pages = is_spark and self.spec.settings.get("spark.ui.enabled") != "false"
         return self.state is State.RUNNING and has_pages
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ import pytest
 from penstock.engine.engine import Engine
 from penstock.engine.interactive.sessions import RESULTS
 from penstock.home import Home
+from penstock.lake.model import artifact_prefix
 from penstock.lake.registry import EMBEDDED, Lakes
 from penstock.lake.s3 import S3ObjectStore
 from penstock.model import SAIL_INTERNAL, State
@@ -145,6 +147,67 @@ def test_each_engine_gives_spark_s_answers_about_every_kind_of_table_that_it_rea
     assert application.cost is not None
     statements = len(found) + len(WRITES[name])
     assert f"statement {statements} of {statements}".encode() in engine.artifacts.load(application.id, "driver.log")
+    nothing_is_left(engine.home, application)
+
+
+SCRIPT = """
+import sys
+from pathlib import Path
+from pyspark.sql import SparkSession, functions as F
+from pyspark.sql.types import LongType
+
+spark = SparkSession.builder.appName("a script").getOrCreate()
+print(sys.argv[1:], Path(__file__).name, __name__)
+spark.sql("USE engines")
+kinds = spark.table("kinds").join(spark.table("engines.ice").withColumnRenamed("id", "number"), "number")
+kinds.createOrReplaceTempView("joined")
+print([row[0] for row in spark.sql("SELECT title FROM joined ORDER BY number").collect()])
+doubled = F.udf(lambda value: 2 * value, LongType())
+print(spark.table("engines.years").select(F.sum(doubled("id"))).first()[0])
+print(SparkSession.builder.getOrCreate().range(3).toPandas()["id"].tolist())
+if sys.argv[1] == "write":
+    kinds.write.parquet(sys.argv[2])
+if sys.argv[1] == "insert":
+    spark.sql("INSERT INTO engines.ice SELECT * FROM engines.ice")
+if sys.argv[1] == "padded":
+    spark.table("engines.padded").collect()
+sys.exit(7)
+"""
+
+
+@pytest.mark.usefixtures("spark_answers")
+@pytest.mark.parametrize(
+    "ending",
+    [
+        ("exit", 7, ""),
+        ("write", 1, "Sail only reads the catalog\nWhy: “write_operation” may write\nFix: run the file with --engine"),
+        ("insert", 1, "a statement that has “INSERT” in this place may change it"),
+        ("padded", 1, "engines.padded cannot be read by Sail"),
+    ],
+)
+def test_a_python_file_asks_sail_in_spark_s_place(
+    penstock: Command, shared_home: Home, engine: Engine, tmp_path: Path, ending: tuple[str, int, str]
+) -> None:
+    end, code, said = ending
+    script = tmp_path / "{cluster} of a script.py"
+    script.write_text(SCRIPT, encoding="utf-8")
+    lakes = Lakes(shared_home)
+    lake = lakes.get(EMBEDDED)
+    store = S3ObjectStore(lake, lakes.credentials_of(lake))
+    before = list(store.list("warehouse/engines.db/"))
+    size = ("--driver-cores", "1", "--driver-memory", "512m")
+    arguments = (end, f"{lake.root}/scripts/out", "{private}")
+    ended, out, error = penstock.run("run", "--engine", "sail", *size, str(script), *arguments)
+    assert (ended, out.splitlines()) == (
+        code,
+        [f"{list(arguments)} {script.name} __main__", "['ä0', 'ä1', 'ä3']", "26", "[0, 1, 2]"],
+    ), error
+    assert said in error
+    assert list(store.list("warehouse/engines.db/")) == before
+    assert not list(store.list("scripts/"))
+    application = engine.get("last")
+    assert not [one.key for one in store.list(artifact_prefix(application.id)) if "tables" in one.key]
+    assert not application.can_be_watched
     nothing_is_left(engine.home, application)
 
 

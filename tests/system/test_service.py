@@ -41,6 +41,9 @@ def test_an_application_of_this_machine_runs_through_the_service(served: Served,
     helper = ["--py-files", str(tmp_path / "helper.py")]
     ran = penstock(served.home, "run", *SMALL, *helper, str(program), "a b", "--c", server=served.url)
     assert (ran.stdout, ran.returncode) == ("counted 100 ['a b', '--c']\n", 3), ran.stderr
+    alone = ["--engine", "sail", "--driver-cores", "1", "--driver-memory", "512m", "--name", "alone"]
+    in_sail = penstock(served.home, "run", *alone, *helper, str(program), "a b", "--c", server=served.url)
+    assert (in_sail.stdout, in_sail.returncode) == (ran.stdout, 3), in_sail.stderr
     # Both use one engine: applications from HTTP are visible without it, and the other way round.
     listed = json.loads(penstock(served.home, "apps", "--json").stdout)
     (found,) = [one for one in listed if one["name"] == "mein Program.py"]

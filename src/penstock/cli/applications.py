@@ -16,9 +16,9 @@ from penstock.cli.foreground import Output, display
 from penstock.cli.output import STYLES, closing_line, count, duration, lake_line, moment, size, skipped_line, took
 from penstock.cli.sql import run_again
 from penstock.cli.target import Target, target, usual_instance
-from penstock.engine.engines.registry import is_statements
+from penstock.engine.engines.registry import engine_named, is_statements
 from penstock.errors import InvalidInput
-from penstock.model import Application, ApplicationSpec, State
+from penstock.model import SPARK, Application, ApplicationSpec, State
 from penstock.summary import IoMetrics, SkippingMetrics
 
 Several = Optional[list[str]]  # noqa: UP045  Typer reads it at run time, also on Python 3.10
@@ -32,6 +32,9 @@ def run(
     arguments: Annotated[Several, typer.Argument(metavar="[ARGS]...", help="Arguments for the application.")] = None,
     *,
     sized: options.Sized,
+    engine: Annotated[
+        str, typer.Option(help="spark; or sail: a Python file in one process that reads, without a JVM.")
+    ] = SPARK,
     main_class: Annotated[Optional[str], typer.Option("--class", help="Main class of a jar.")] = None,  # noqa: UP045
     name: Annotated[
         Optional[str],  # noqa: UP045
@@ -63,12 +66,16 @@ def run(
 
     Options come before APP; everything after APP is passed to the application. The exit code is the application's own:
     128+n for signal n, 124 when the time limit is reached, 130 when the application was stopped. Ctrl-C stops it.
+
+    With --engine sail, a Python file that keeps to Spark Connect (DataFrames and SQL, no SparkContext) asks Sail, in
+    one process, instead of a cluster. It reads the catalog's Parquet and Iceberg tables and the lake's files. What
+    writes is refused.
     """
-    engine = target()
+    at = target()
     spec = ApplicationSpec(
         application=application,
         arguments=tuple(arguments or ()),
-        size=sized(engine.usual_size()),
+        size=sized(engine_named(engine).usual_size(at.usual_size())),
         name=name or Path(application).name,
         main_class=main_class,
         profile=profile,
@@ -80,12 +87,13 @@ def run(
         python_files=options.paths(py_files),
         tags=tuple(tag or ()),
         time_limit_seconds=options.seconds(time_limit, "--time-limit"),
-        instance=instance or usual_instance(engine),
+        instance=instance or usual_instance(at),
         priority=priority,
         retries=retries,
         webhooks=tuple(webhook or ()),
+        engine=engine,
     )
-    submit_and_follow(engine, spec, detach=detach, as_json=as_json)
+    submit_and_follow(at, spec, detach=detach, as_json=as_json)
 
 
 def submit_and_follow(engine: Target, spec: ApplicationSpec, *, detach: bool, as_json: bool) -> None:

@@ -130,7 +130,7 @@ class Client:
 
         `more` are the other fields of `POST /v1/applications`: `jars`, `files`, `python_files` (also uploaded),
         `settings`, `environment`, `profile`, `lake`, `tags`, `time_limit_seconds`, `instance`, `priority`, `retries`,
-        `webhooks`. The call is idempotent: a repetition after a broken connection submits nothing twice.
+        `webhooks`, `engine`. The call is idempotent: a repetition after a broken connection submits nothing twice.
         """
         body = {
             **more,

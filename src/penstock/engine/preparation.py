@@ -207,7 +207,7 @@ class Preparation:
         lake, own = self._lake.result()
         credentials = None if own is None else credentials_for(lake, own, application_id)
         access = Access(lake, credentials, self._metastore.result())
-        return engine_of(spec.application).launch(application_id, spec, access)
+        return engine_of(spec).launch(application_id, spec, access)
 
     def _open_lake(self, name: str | None) -> tuple[Lake, Credentials | None]:
         lake = lake_of(self._home, name)

@@ -54,7 +54,7 @@ def resolve(spec: ApplicationSpec, backend: ClusterBackend, *, shares_login: boo
     `ClusterError`.
     """
     spec = validate(spec)
-    engine_of(spec.application).check(spec, backend)
+    engine_of(spec).check(spec, backend)
     found = _problems(spec)
     raise_errors(found)
     settings = effective_settings(spec)
@@ -73,7 +73,7 @@ def warnings_again(spec: ApplicationSpec, backend: ClusterBackend, *, shares_log
 
 def effective_settings(spec: ApplicationSpec) -> Mapping[str, str]:
     """The settings of profile and user; none but for Spark. Raises `NotFound` (unknown profile) and `InvalidInput`."""
-    if not engine_of(spec.application).has_executors:
+    if not engine_of(spec).has_executors:
         return {}
     return _resolved(spec.profile, spec.size, tuple(spec.settings.items()))
 
@@ -96,7 +96,7 @@ def _resolved(profile: str, size: ClusterSize, user: tuple[tuple[str, str], ...]
 
 
 def _problems(spec: ApplicationSpec) -> Sequence[Problem]:
-    if not engine_of(spec.application).has_executors:
+    if not engine_of(spec).has_executors:
         return []
     beneath = _resolved(spec.profile, spec.size, ())  # the profile must exist even if the user set nothing
     if not spec.settings:
@@ -150,7 +150,7 @@ def _with_absolute_paths(spec: ApplicationSpec) -> ApplicationSpec:
 
 def _check_size(spec: ApplicationSpec) -> None:
     size = spec.size
-    executors = (("--executors", size.executors),) if engine_of(spec.application).has_executors else ()
+    executors = (("--executors", size.executors),) if engine_of(spec).has_executors else ()
     for what, amount in (
         ("--driver-cores", size.driver.cores),
         ("--executor-cores", size.executor.cores),

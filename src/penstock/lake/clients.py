@@ -1,8 +1,8 @@
 """Configuration with which other engines and libraries reach a lake and its tables. Pure.
 
 Each is a file in its client's own format that works as it is. Secrets are referred to, never contained: the store's
-keys by AWS's variables, the service's token by `PENSTOCK_TOKEN` or the client's own variable. Iceberg tables come from a
-service; all tables, without a token, from a metastore service. A client in `VENDED` can do without keys where the
+keys by AWS's variables, the service's token by `PENSTOCK_TOKEN` or the client's own variable. Iceberg tables come from
+a service; all tables, without a token, from a metastore service. A client in `VENDED` can do without keys where the
 catalog gives it temporary ones for each table.
 """
 

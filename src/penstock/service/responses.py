@@ -86,6 +86,7 @@ class Specification(_Response):
     priority: int
     retries: int
     webhooks: list[str]
+    engine: str
 
 
 class Cost(_Response):

@@ -57,7 +57,7 @@ class Ran:
 
     def run(self, _at: object, spec: ApplicationSpec, _text: str, **_: object) -> sql.SqlResult:
         self.instance = spec.instance
-        self.engines.append(engine_of(spec.application).name)
+        self.engines.append(engine_of(spec).name)
         if self.engines[-1] == "spark":
             return self.result(State.FINISHED, {"rows": [[2]]})
         if isinstance(self.sail, PenstockError):

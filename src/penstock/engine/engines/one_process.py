@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from dataclasses import replace
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from penstock import extras
 from penstock.clusters.backend import ClusterBackend, Launch
@@ -13,7 +13,7 @@ from penstock.engine.engines.contract import Access, QueryEngine
 from penstock.engine.engines.trino import installation
 from penstock.errors import InvalidInput
 from penstock.lake import settings as lake_settings
-from penstock.lake.model import Lake, require_s3
+from penstock.lake.model import Lake, artifact_prefix, require_s3
 from penstock.model import DUCKDB_INTERNAL, SAIL_INTERNAL, TRINO_INTERNAL, ApplicationSpec, ClusterSize
 
 ACCESS_FILE = "access.json"
@@ -27,7 +27,9 @@ class OneProcess(QueryEngine):
 
     has_executors = False
     driver: ClassVar[str]
-    """The module of the driver."""
+    """The module of the driver of statements."""
+    script_driver: ClassVar[str | None] = None
+    """The module of the driver of Python files; None where the engine runs none."""
     extra: ClassVar[str]
     """The extra of the package that brings the engine."""
 
@@ -39,6 +41,13 @@ class OneProcess(QueryEngine):
         extras.require(self.extra)
 
     def check(self, spec: ApplicationSpec, backend: ClusterBackend) -> None:
+        if spec.application != self.program and (self.script_driver is None or not spec.is_python):
+            answers = "SQL statements" if self.script_driver is None else "SQL statements and Python files"
+            raise InvalidInput(
+                f"{self.title} cannot run {spec.application}",
+                why=f"it answers {answers} alone",
+                fix="use --engine spark",
+            )
         if not backend.shares_files:
             raise InvalidInput(
                 f"{self.title} cannot run here",
@@ -51,7 +60,8 @@ class OneProcess(QueryEngine):
                 why="it runs in one process, of the driver's size",
                 fix="omit --executors; --driver-cores and --driver-memory size the process",
             )
-        if foreign := [*spec.settings, *spec.jars, *spec.files, *spec.python_files, *filter(None, [spec.main_class])]:
+        modules = spec.python_files if spec.application == self.program else ()
+        if foreign := [*spec.settings, *spec.jars, *spec.files, *modules, *filter(None, [spec.main_class])]:
             raise InvalidInput(
                 f"{self.title} has no use for {foreign[0]}",
                 why="settings, classes and files are for Spark",
@@ -66,12 +76,22 @@ class OneProcess(QueryEngine):
     def launch(self, application_id: str, spec: ApplicationSpec, access: Access) -> Launch:
         lake, size = access.lake, spec.size.driver
         self.require_readable(lake)
-        content = {
+        content: dict[str, Any] = {
             "cores": size.cores,
             "memory_bytes": size.memory_bytes,
             "lake": lake.to_json(),
             "metastore": access.metastore.url().sqlalchemy().render_as_string(hide_password=False),
         }
+        driver, arguments = self.driver, spec.arguments
+        if self.script_driver is not None and spec.application != self.program:
+            # Not in the command, whose places in braces a user's arguments may name by chance.
+            content["script"] = {
+                "file": spec.application,
+                "python_files": spec.python_files,
+                "arguments": spec.arguments,
+                "tables": f"{lake.root}/{artifact_prefix(application_id)}tables",
+            }
+            driver, arguments = self.script_driver, ()
         return Launch(
             application_id=application_id,
             spec=spec,
@@ -81,7 +101,7 @@ class OneProcess(QueryEngine):
                 **lake_settings.private_files(lake, access.credentials),
                 ACCESS_FILE: json.dumps(content),
             },
-            program=(sys.executable, "-I", "-m", self.driver, f"{{private}}/{ACCESS_FILE}", *_PLACES, *spec.arguments),
+            program=(sys.executable, "-I", "-m", driver, f"{{private}}/{ACCESS_FILE}", *_PLACES, *arguments),
         )
 
 
@@ -100,6 +120,7 @@ class Sail(OneProcess):
     title = "Sail"
     program = SAIL_INTERNAL
     driver = "penstock.engine.engines.sail.driver"
+    script_driver = "penstock.engine.engines.sail.scripts"
     extra = "sail"
 
     def require_readable(self, lake: Lake) -> None:

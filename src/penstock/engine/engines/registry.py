@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Protocol
+
 from penstock.engine.engines.choice import AUTO
 from penstock.engine.engines.contract import QueryEngine
 from penstock.engine.engines.one_process import DuckDb, Sail, Trino
@@ -25,12 +27,23 @@ def require_choice(name: str) -> str:
     return name if name == AUTO else engine_named(name).name
 
 
-def engine_of(program: str) -> QueryEngine:
-    """The engine of a specification with this `application`."""
-    return next((engine for engine in ENGINES.values() if engine.program == program), SPARK)
+class Runs(Protocol):
+    """A specification, as far as it says what runs."""
+
+    @property
+    def application(self) -> str: ...
+
+    @property
+    def engine(self) -> str: ...
+
+
+def engine_of(runs: Runs) -> QueryEngine:
+    """The engine that runs it. Raises `InvalidInput` for a name that no engine has."""
+    own = next((engine for engine in ENGINES.values() if engine.program == runs.application), None)
+    return own or engine_named(runs.engine)
 
 
 def is_statements(spec: ApplicationSpec) -> bool:
     """Return whether the application runs SQL statements, whose results its client takes from the lake."""
-    engine = engine_of(spec.application)
+    engine = engine_of(spec)
     return (spec.application, spec.main_class) == (engine.program, engine.main_class)

@@ -12,7 +12,7 @@ import logging
 import os
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -72,14 +72,13 @@ def main(arguments: list[str], run: Callable[[Given], Iterable[dict[str, Any]]])
 
 def _run(given: argparse.Namespace, run: Callable[[Given], Iterable[dict[str, Any]]]) -> int:
     started = time.monotonic()
-    access = json.loads(given.access.read_text(encoding="utf-8"))
-    lake = LakeAccess(Lake.from_json(access["lake"]))
+    size, lake, metastore = opened(json.loads(given.access.read_text(encoding="utf-8")))
     results = list(
         run(
             Given(
-                ProcessSize(access["cores"], access["memory_bytes"]),
+                size,
                 lake,
-                Catalog(access["metastore"]),
+                metastore,
                 lake.read_text(given.statements_file),
                 given.output,
                 given.limit,
@@ -91,11 +90,22 @@ def _run(given: argparse.Namespace, run: Callable[[Given], Iterable[dict[str, An
     )
     content = "".join(json.dumps(result, ensure_ascii=False, allow_nan=False) + "\n" for result in results)
     lake.store.put(lake.lake.key(given.output), content.encode())
-    write_json(given.cluster / "summary.json", {"elapsed_ms": round((time.monotonic() - started) * 1000)})
+    summarize(given.cluster, started)
     problem = next((result["error"] for result in results if "error" in result), None)
     if problem is not None:
         print(problem, file=sys.stderr)
     return 0 if problem is None else 1
+
+
+def opened(access: Mapping[str, Any]) -> tuple[ProcessSize, LakeAccess, Catalog]:
+    """The size, the lake and the catalog of a driver, by the content of its file (`one_process`)."""
+    lake = LakeAccess(Lake.from_json(access["lake"]))
+    return ProcessSize(access["cores"], access["memory_bytes"]), lake, Catalog(access["metastore"])
+
+
+def summarize(cluster: Path, started: float) -> None:
+    """Write the summary of a driver that started at this moment of the monotonic clock."""
+    write_json(cluster / "summary.json", {"elapsed_ms": round((time.monotonic() - started) * 1000)})
 
 
 class Progress:

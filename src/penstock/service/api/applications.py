@@ -154,7 +154,7 @@ def create(
     body: ApplicationBody, service: CurrentService, caller: Submitter, idempotency_key: IdempotencyKey = None
 ) -> Response:
     """The application starts by itself when there is room; `warnings` are of settings that are probably mistakes."""
-    usual = engine_of(body.application).usual_size(service.engine.usual_size())
+    usual = engine_of(body).usual_size(service.engine.usual_size())
     spec = body.spec(usual, usual_instance(caller), idempotency_key=validate_key(idempotency_key))
     warnings: list[str] = []
     accepted = submit(service, caller, spec, warnings.append)

@@ -12,7 +12,7 @@ import pytest
 from penstock.catalog.connection import DatabaseUrl
 from penstock.catalog.metastore import Metastore
 from penstock.engine.engines.contract import Access
-from penstock.engine.engines.one_process import ACCESS_FILE
+from penstock.engine.engines.one_process import ACCESS_FILE, Sail
 from penstock.engine.engines.registry import ENGINES, engine_named, engine_of, is_statements
 from penstock.engine.interactive import sessions
 from penstock.engine.submission import resolve
@@ -40,15 +40,59 @@ def duckdb_spec(**more: Any) -> ApplicationSpec:
 def test_statements_of_every_engine_are_known_as_such(name: str) -> None:
     engine = engine_named(name)
     asked = sessions.application(engine, name="sql", lake="near", size=size(), limit=7, settings=None)
-    assert engine_of(asked.application) is engine
+    assert engine_of(asked) is engine
     assert is_statements(asked)
     assert sessions.limit_of(asked) == 7
 
 
 @pytest.mark.parametrize(("program", "main_class"), [("/a.py", None), ("/a.jar", "a.B"), (SPARK_INTERNAL, "a.B")])
 def test_other_applications_are_spark_s(program: str, main_class: str | None) -> None:
-    assert engine_of(program).name == "spark"
-    assert not is_statements(spec(application=program, main_class=main_class))
+    found = spec(application=program, main_class=main_class)
+    assert engine_of(found).name == "spark"
+    assert not is_statements(found)
+
+
+def test_a_python_file_of_sail_is_run_by_a_driver_that_learns_from_a_private_file_alone(
+    backend: FakeBackend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Sail, "require_installed", lambda _: None)
+    files = {"application": "s3a://bucket/a.py", "python_files": ("s3a://bucket/b.py",)}
+    asked = spec(**files, engine="sail", size=ALONE, arguments=("{private}",))
+    assert engine_of(asked) is ENGINES["sail"]
+    assert not is_statements(asked)
+    plan = ENGINES["sail"].launch("app-1", resolve(asked, backend).spec, access(monkeypatch, LAKE))
+    driver = "penstock.engine.engines.sail.scripts"
+    assert plan.program[-4:] == (driver, "{private}/access.json", "{cluster}", "{artifacts}")
+    assert json.loads(plan.private_files[ACCESS_FILE])["script"] == {
+        "file": "s3a://bucket/a.py",
+        "python_files": ["s3a://bucket/b.py"],
+        "arguments": ["{private}"],
+        "tables": "s3a://bucket/penstock/applications/app-1/tables",
+    }
+
+
+@pytest.mark.parametrize(
+    ("engine", "file", "problem"),
+    [
+        ("duckdb", "s3a://bucket/a.py", "DuckDB cannot run s3a://bucket/a.py"),
+        ("sail", "s3a://bucket/a.jar", "Sail cannot run s3a://bucket/a.jar"),
+        ("presto", "s3a://bucket/a.py", "There is no engine “presto”"),
+    ],
+)
+def test_a_file_that_an_engine_does_not_run_is_refused(
+    backend: FakeBackend, engine: str, file: str, problem: str
+) -> None:
+    asked = spec(application=file, engine=engine, size=ALONE, main_class="a.B" if file.endswith(".jar") else None)
+    with pytest.raises(InvalidInput) as refused:
+        resolve(asked, backend)
+    assert refused.value.problem == problem
+
+
+def test_the_engine_counts_among_what_makes_submissions_equal() -> None:
+    usual = spec(application="/a.py")
+    assert "engine" not in usual.submitted_json()
+    assert usual.fingerprint() != replace(usual, engine="sail").fingerprint()
+    assert ApplicationSpec.from_json(usual.submitted_json()).engine == "spark"
 
 
 def test_an_unknown_engine_is_refused_with_the_known_ones() -> None:

@@ -17,10 +17,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import grpc
 import pyarrow as pa
 from pysail.spark import SparkConnectServer
 from pyspark.errors import PySparkException
-from pyspark.sql import SparkSession
+from pyspark.sql.connect.client import DefaultChannelBuilder
+from pyspark.sql.connect.session import SparkSession
 
 from penstock.engine.engines.access import LakeAccess
 from penstock.engine.engines.iceberg.catalog import Tables, for_containers, read_only, served
@@ -57,10 +59,17 @@ def run(given: Given) -> Iterator[dict[str, Any]]:
 
 
 @contextmanager
-def session(lake: LakeAccess, size: ProcessSize, catalog: str, token: str) -> Iterator[SparkSession]:
+def session(
+    lake: LakeAccess,
+    size: ProcessSize,
+    catalog: str,
+    token: str,
+    *,
+    interceptor: grpc.UnaryStreamClientInterceptor | None = None,
+) -> Iterator[SparkSession]:
     """A session of a Sail in this process, which no other process reaches any more.
 
-    Its configuration is that of the process's environment.
+    Its configuration is that of the process's environment. The interceptor sees each plan before Sail does.
     """
     here = Path.cwd()
     environment = for_containers(os.environ, catalog, token) | settings(lake, size, here, catalog, token)
@@ -70,7 +79,10 @@ def session(lake: LakeAccess, size: ProcessSize, catalog: str, token: str) -> It
     server.start(background=True)
     try:
         _, port = server.listening_address
-        spark = SparkSession.builder.remote(f"sc://127.0.0.1:{port}").getOrCreate()
+        channel = DefaultChannelBuilder(f"sc://127.0.0.1:{port}")
+        if interceptor is not None:
+            channel.add_interceptor(interceptor)
+        spark = SparkSession.builder.channelBuilder(channel).getOrCreate()
         try:
             spark.conf.set("spark.sql.session.timeZone", local_zone())
             close_to_others(port)
