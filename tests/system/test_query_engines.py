@@ -159,12 +159,13 @@ from pyspark.sql.types import LongType
 spark = SparkSession.builder.appName("a script").getOrCreate()
 print(sys.argv[1:], Path(__file__).name, __name__)
 spark.sql("USE engines")
-kinds = spark.table("kinds").join(spark.table("engines.ice").withColumnRenamed("id", "number"), "number")
+titles = spark.table("engines.ice").selectExpr("id AS number", "title")
+kinds = spark.table("kinds").select("number", "text").join(titles, "number")
 kinds.createOrReplaceTempView("joined")
 print([row[0] for row in spark.sql("SELECT title FROM joined ORDER BY number").collect()])
 doubled = F.udf(lambda value: 2 * value, LongType())
 print(spark.table("engines.years").select(F.sum(doubled("id"))).first()[0])
-print(SparkSession.builder.getOrCreate().range(3).toPandas()["id"].tolist())
+print(SparkSession.builder.getOrCreate().range(3).toArrow()["id"].to_pylist())
 if sys.argv[1] == "write":
     kinds.write.parquet(sys.argv[2])
 if sys.argv[1] == "insert":
@@ -180,8 +181,13 @@ sys.exit(7)
     "ending",
     [
         ("exit", 7, ""),
-        ("write", 1, "Sail only reads the catalog\nWhy: “write_operation” may write\nFix: run the file with --engine"),
-        ("insert", 1, "a statement that has “INSERT” in this place may change it"),
+        (
+            "write",
+            1,
+            "Sail only reads the catalog\nWhy: “write_operation” may write, at line 18 of {cluster} of a script.py\n"
+            "Fix: run the file with --engine spark",
+        ),
+        ("insert", 1, "a statement that has “INSERT” in this place may change it, at line 20 of "),
         ("padded", 1, "engines.padded cannot be read by Sail"),
     ],
 )
@@ -200,7 +206,7 @@ def test_a_python_file_asks_sail_in_spark_s_place(
     ended, out, error = penstock.run("run", "--engine", "sail", *size, str(script), *arguments)
     assert (ended, out.splitlines()) == (
         code,
-        [f"{list(arguments)} {script.name} __main__", "['ä0', 'ä1', 'ä3']", "26", "[0, 1, 2]"],
+        [f"{list(arguments)} {script.name} __main__", "['ä0', 'ä1', 'ä3']", "30", "[0, 1, 2]"],
     ), error
     assert said in error
     assert list(store.list("warehouse/engines.db/")) == before

@@ -13,6 +13,7 @@ import os
 import runpy
 import sys
 import time
+import traceback
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -96,6 +97,10 @@ def run(access: dict[str, Any]) -> None:
             for problem in tables.problems:
                 print(problem, file=sys.stderr)
             raise
+        except InvalidInput as refused:
+            lines = [one.lineno for one in traceback.extract_tb(refused.__traceback__) if one.filename == str(file)]
+            place = f", at line {lines[-1]} of {file.name}" if lines else ""
+            raise InvalidInput(refused.problem, why=f"{refused.why}{place}", fix=refused.fix) from None
 
 
 def _local(address: str, lake: LakeAccess) -> Path:
