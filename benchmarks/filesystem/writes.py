@@ -1,4 +1,4 @@
-"""What 560 MB cost until they are durable: `python -m benchmarks.filesystem.writes HOME --rounds 5`.
+"""The cost of 560 MB until they are durable: `python -m benchmarks.filesystem.writes HOME --rounds 5`.
 
 An application writes a table of 560 MB as text and commits it, several times, each to a directory of its own: with
 Penstock's commit, and with tuned S3A and its magic committer. The arms alternate. Rows are wide and made of one letter,
