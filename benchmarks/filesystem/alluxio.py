@@ -19,20 +19,20 @@ import shutil
 import statistics
 import subprocess
 import tempfile
-import time
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from benchmarks.filesystem.applications import raw_samples, run_application
 from benchmarks.service.reporting import progress, report_result, spread
 from penstock.clusters import machine
 from penstock.engine.installation import Installation
 from penstock.errors import ClusterError, NotFound
 from penstock.formats import as_properties
 from penstock.home import Home, write_atomically
-from penstock.lab.environment import Environment, require_finished, workloads_jar
+from penstock.lab.environment import Environment, workloads_jar
 from penstock.lab.workloads.tpcds import query_texts
 from penstock.lab.workloads.tpcds_data import TpcdsData
 from penstock.lake.registry import Lakes
@@ -281,15 +281,12 @@ class Comparison:
         }
 
     def _application(self, arm: str, spec: ApplicationSpec) -> dict[str, Any]:
-        ended = self.bench.run(spec, lambda *_: None)
-        require_finished(self.bench.engine, ended, f"The application of {arm}")
-        found = json.loads((self.directory / "output.json").read_text(encoding="utf-8"))
+        found = run_application(self.bench, arm, spec, self.directory / "output.json")
         answers = found.pop("answers")
         if answers != (self.answers or answers):
             raise ClusterError(f"{arm} answered otherwise than the arms before it")
         self.answers = answers
-        summary = ended.summary or {}
-        return {**found, "core_seconds": summary["cpu_seconds"], "requests": summary["s3_requests"]}
+        return found
 
 
 def run(home: Home, scale: float, rounds: int) -> dict[str, Any]:
@@ -298,14 +295,13 @@ def run(home: Home, scale: float, rounds: int) -> dict[str, Any]:
     found: dict[tuple[str, str], list[dict[str, Any]]] = defaultdict(list)
     with (
         tempfile.TemporaryDirectory(prefix="alluxio-", dir=home.root) as directory,
-        (home.root / "alluxio.jsonl").open("a", encoding="utf-8") as raw,
+        raw_samples(home.root / "alluxio.jsonl") as keep,
     ):
         comparison = Comparison(bench, TpcdsData(scale), Path(directory))
         for turn in range(rounds):
             for arm in ARMS[turn % len(ARMS) :] + ARMS[: turn % len(ARMS)]:
                 for state, ran in comparison.round(arm):
-                    raw.write(json.dumps({"arm": arm, "cache": state, "turn": turn, "at": time.time(), **ran}) + "\n")
-                    raw.flush()
+                    keep(arm=arm, cache=state, turn=turn, **ran)
                     spent = ran["core_seconds"] + ran.get("daemons_core_seconds", 0)
                     progress(
                         f"{turn + 1} of {rounds}, {arm}, {state}: {ran['seconds']:.1f} s, {spent:.1f} core-seconds"

@@ -11,18 +11,17 @@ core-seconds of driver and executor for all writes, their start included.
 from __future__ import annotations
 
 import argparse
-import json
 import statistics
 import tempfile
-import time
 from pathlib import Path
 from typing import Any
 
+from benchmarks.filesystem.applications import raw_samples, run_application
 from benchmarks.service.reporting import progress, report_result, spread
 from penstock.engine.installation import Installation
 from penstock.errors import ClusterError
 from penstock.home import Home
-from penstock.lab.environment import Environment, require_finished
+from penstock.lab.environment import Environment
 from penstock.model import ApplicationSpec, ClusterSize, ProcessSize
 from penstock.units import MIB
 
@@ -42,7 +41,7 @@ for number in range(writes):
     rows.write.text(f"{{root}}/{{number}}")
     seconds.append(time.monotonic() - began)
 with open(output, "w") as file:
-    json.dump(seconds, file)
+    json.dump({{"seconds": seconds}}, file)
 """
 
 _SIZE = ClusterSize(ProcessSize(1, 1024 * MIB), ProcessSize(2, 2048 * MIB), 1)
@@ -57,21 +56,18 @@ def write(bench: Environment, arm: str, directory: Path, writes: int) -> dict[st
         application=str(script),
         size=_SIZE,
         name="writes",
-        arguments=(f"{bench.lake.root}/{prefix}", str(output), str(writes)),
+        arguments=(bench.uri(prefix), str(output), str(writes)),
         lake=bench.lake.name,
         profile=PROFILES[arm],
     )
     try:
-        ended = bench.run(spec, lambda *_: None)
-        require_finished(bench.engine, ended, f"The application of {arm}")
+        ran = run_application(bench, arm, spec, output)
         written = sum(one.size for one in bench.store.list(f"{prefix}/") if "/part-" in one.key)
         if written != writes * ROWS * WIDTH:
             raise ClusterError(f"{arm} wrote {written} bytes, not {writes * ROWS * WIDTH}")
     finally:
         bench.store.delete(*[one.key for one in bench.store.list(f"{prefix}/")])
-    seconds = json.loads(output.read_text(encoding="utf-8"))
-    summary = ended.summary or {}
-    return {"seconds": seconds[1:], "core_seconds": summary["cpu_seconds"], "requests": summary["s3_requests"]}
+    return {**ran, "seconds": ran["seconds"][1:]}
 
 
 def run(home: Home, rounds: int, writes: int) -> dict[str, Any]:
@@ -79,13 +75,12 @@ def run(home: Home, rounds: int, writes: int) -> dict[str, Any]:
     bench = Environment.open(home)
     arms = tuple(PROFILES)
     found: dict[str, list[dict[str, Any]]] = {arm: [] for arm in arms}
-    with (home.root / "writes.jsonl").open("a", encoding="utf-8") as raw:
+    with raw_samples(home.root / "writes.jsonl") as keep:
         for turn in range(rounds):
             for arm in arms if turn % 2 else reversed(arms):
                 with tempfile.TemporaryDirectory(prefix="writes-", dir=home.root) as directory:
                     ran = write(bench, arm, Path(directory), writes)
-                raw.write(json.dumps({"arm": arm, "turn": turn, "at": time.time(), **ran}) + "\n")
-                raw.flush()
+                keep(arm=arm, turn=turn, **ran)
                 ran = {**ran, "seconds": statistics.median(ran["seconds"])}
                 progress(
                     f"{turn + 1} of {rounds}, {arm}: {ran['seconds']:.2f} s a write, "

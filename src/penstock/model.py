@@ -113,7 +113,7 @@ class ClusterSize(JsonRecord):
         return self.executor.memory_bytes + self.executor_overhead.of(self.executor.memory_bytes)
 
 
-SPARK = "spark"
+SPARK_ENGINE = "spark"
 """The name of the usual engine."""
 SPARK_INTERNAL = "spark-internal"
 """The `application` whose main class is on every cluster's class path already (a term of Spark's own)."""
@@ -160,7 +160,7 @@ class ApplicationSpec(JsonRecord):
     priority: int = 0
     retries: int = 0
     webhooks: tuple[str, ...] = ()
-    engine: str = SPARK
+    engine: str = SPARK_ENGINE
 
     @property
     def is_python(self) -> bool:
@@ -180,7 +180,7 @@ class ApplicationSpec(JsonRecord):
         """As `to_json`, in the form of earlier releases: without overheads, which a submission's check computes."""
         shown = self.to_json()
         del shown["size"]["driver_overhead"], shown["size"]["executor_overhead"]
-        if self.engine == SPARK:
+        if self.engine == SPARK_ENGINE:
             del shown["engine"]
         return shown
 
@@ -252,7 +252,7 @@ class Application(JsonRecord):
     @property
     def can_be_watched(self) -> bool:
         """Return whether Spark's own pages are available now; `spark.ui.enabled=false` turns them off."""
-        is_spark = self.spec.engine == SPARK and self.spec.application not in OWN_PROGRAMS - {SPARK_INTERNAL}
+        is_spark = self.spec.engine == SPARK_ENGINE and self.spec.application not in OWN_PROGRAMS - {SPARK_INTERNAL}
         has_pages = is_spark and self.spec.settings.get("spark.ui.enabled") != "false"
         return self.state is State.RUNNING and has_pages
 

@@ -18,7 +18,7 @@ from penstock.cli.sql import run_again
 from penstock.cli.target import Target, target, usual_instance
 from penstock.engine.engines.registry import engine_named, is_statements
 from penstock.errors import InvalidInput
-from penstock.model import SPARK, Application, ApplicationSpec, State
+from penstock.model import SPARK_ENGINE, Application, ApplicationSpec, State
 from penstock.summary import IoMetrics, SkippingMetrics
 
 Several = Optional[list[str]]  # noqa: UP045  Typer reads it at run time, also on Python 3.10
@@ -34,7 +34,7 @@ def run(
     sized: options.Sized,
     engine: Annotated[
         str, typer.Option(help="spark; or sail: a Python file in one process that reads, without a JVM.")
-    ] = SPARK,
+    ] = SPARK_ENGINE,
     main_class: Annotated[Optional[str], typer.Option("--class", help="Main class of a jar.")] = None,  # noqa: UP045
     name: Annotated[
         Optional[str],  # noqa: UP045

@@ -85,6 +85,10 @@ class Environment:
         """Return whether the catalog has tables of the database."""
         return bool(Metastore(Database(self.home)).tables(f"{database}.*"))
 
+    def uri(self, key: str) -> str:
+        """Return the address of a key for Spark."""
+        return f"{self.lake.root}/{key}"
+
     def json_lines(self, key: str) -> list[dict[str, Any]]:
         return [json.loads(line) for line in self.store.get(key).decode().splitlines() if line]
 

@@ -83,7 +83,7 @@ class Session:
 
     def uri(self, key: str) -> str:
         """The address of a key for Spark."""
-        return f"{self.bench.lake.root}/{key}"
+        return self.bench.uri(key)
 
     def json_lines(self, key: str) -> list[dict[str, Any]]:
         return self.bench.json_lines(key)

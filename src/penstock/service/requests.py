@@ -9,7 +9,7 @@ from pydantic import AfterValidator, AliasChoices, BaseModel, BeforeValidator, C
 from penstock import units
 from penstock.engine.interactive.sessions import IDLE_SECONDS, SessionProtocol, SessionRequest
 from penstock.engine.tokens import Scope
-from penstock.model import SPARK, SPARK_INTERNAL, ApplicationSpec, ClusterSize, ProcessSize
+from penstock.model import SPARK_ENGINE, SPARK_INTERNAL, ApplicationSpec, ClusterSize, ProcessSize
 
 _MOST_PARTS = 1000
 
@@ -115,7 +115,7 @@ class ApplicationBody(_Body):
     priority: int = Field(default=0, ge=-100, le=100)
     retries: int = Field(default=0, ge=0, le=10, description="Retries after infrastructure failures.")
     webhooks: list[Path] = Field(default_factory=list, max_length=10)
-    engine: Name = Field(default=SPARK, description="The engine of a Python file: `spark` or `sail`.")
+    engine: Name = Field(default=SPARK_ENGINE, description="The engine of a Python file: `spark` or `sail`.")
 
     def spec(self, usual: ClusterSize, usual_instance: str, *, idempotency_key: str | None) -> ApplicationSpec:
         """Return the specification; `usual` has the sizes that the body omits, `usual_instance` replaces none."""

@@ -8,7 +8,7 @@ from penstock.clusters.backend import ClusterBackend, Launch
 from penstock.engine.engines.contract import Access, QueryEngine
 from penstock.lake import settings as lake_settings
 from penstock.lake.model import Lake
-from penstock.model import SPARK, SPARK_INTERNAL, ApplicationSpec, ClusterSize
+from penstock.model import SPARK_ENGINE, SPARK_INTERNAL, ApplicationSpec, ClusterSize
 from penstock.profiles.layers import Layer, Resolved, resolve
 from penstock.profiles.variants import without_s3
 from penstock.profiles.workloads import split_profile
@@ -18,7 +18,7 @@ HIVE_SITE = "hive-site.xml"
 
 
 class Spark(QueryEngine):
-    name = SPARK
+    name = SPARK_ENGINE
     title = "Spark"
     program = SPARK_INTERNAL
     main_class = "io.penstock.sql.SqlRunner"

@@ -61,8 +61,7 @@ def main(arguments: list[str], run: Callable[[Given], Iterable[dict[str, Any]]])
     parser.add_argument("--limit", type=int)
     parser.add_argument("--keep-going", action="store_true")
     given = parser.parse_args(arguments)
-    log = given.artifacts / "driver.log"
-    logging.basicConfig(filename=log, level=logging.INFO, format="%(asctime)s %(message)s", encoding="utf-8")
+    log_below(given.artifacts)
     try:
         return _run(given, run)
     except PenstockError as error:
@@ -95,6 +94,12 @@ def _run(given: argparse.Namespace, run: Callable[[Given], Iterable[dict[str, An
     if problem is not None:
         print(problem, file=sys.stderr)
     return 0 if problem is None else 1
+
+
+def log_below(artifacts: Path) -> None:
+    """Write this process's log to `driver.log` in the directory of what an application leaves."""
+    form = "%(asctime)s %(message)s"
+    logging.basicConfig(filename=artifacts / "driver.log", level=logging.INFO, format=form, encoding="utf-8")
 
 
 def opened(access: Mapping[str, Any]) -> tuple[ProcessSize, LakeAccess, Catalog]:

@@ -70,7 +70,7 @@ class TpcdsData:
 
     def location(self, bench: Environment) -> str:
         """Return the address of the data for Spark."""
-        return f"file:{self._directory(bench)}" if self.local else f"{bench.lake.root}/{self.prefix}"
+        return f"file:{self._directory(bench)}" if self.local else bench.uri(self.prefix)
 
     def manifest(self, bench: Environment) -> bytes | None:
         """Return the manifest; None unless a load of this scale, object size and layout was completed."""

@@ -47,15 +47,24 @@ _log = logging.getLogger("penstock.sail")
 def run(given: Given) -> Iterator[dict[str, Any]]:
     # Sail takes all that a table's metadata lead to from one store, that of the table.
     tables = Tables(given.catalog, given.lake, f"{given.output}.tables", SAIL)
+    with session_over(tables, given.lake, given.size) as spark:
+        runner = StatementRunner(spark, tables, given.limit)
+        yield from given.answers(split(given.script), runner.execute)
+
+
+@contextmanager
+def session_over(
+    tables: Tables, lake: LakeAccess, size: ProcessSize, *, interceptor: grpc.UnaryStreamClientInterceptor | None = None
+) -> Iterator[SparkSession]:
+    """A `session` that has these tables, which nobody else gets an answer from; they are closed after it."""
     tables.is_open = False
     with (
         contextlib.closing(tables),
         served(tables) as (url, token),
-        session(given.lake, given.size, url, token) as spark,
+        session(lake, size, url, token, interceptor=interceptor) as spark,
     ):
         tables.is_open = True
-        runner = StatementRunner(spark, tables, given.limit)
-        yield from given.answers(split(given.script), runner.execute)
+        yield spark
 
 
 @contextmanager
@@ -114,6 +123,13 @@ def settings(lake: LakeAccess, size: ProcessSize, here: Path, catalog: str, toke
     }
 
 
+def require_reading(statement: str, *, fix: str) -> None:
+    """Raise `InvalidInput` where the statement may write."""
+    if writes(statement):
+        why = f"a statement that has “{statement.split(maxsplit=1)[0]}” in this place may change it"
+        raise InvalidInput(read_only(SAIL), why=why, fix=fix)
+
+
 class StatementRunner:
     """Runs statements. `limit` is the largest number of rows per result, None for all."""
 
@@ -123,12 +139,7 @@ class StatementRunner:
         self._limit = limit
 
     def execute(self, statement: str) -> dict[str, Any]:
-        if writes(statement):
-            raise InvalidInput(
-                read_only(SAIL),
-                why=f"a statement that has “{statement.split(maxsplit=1)[0]}” in this place may change it",
-                fix="use --engine spark, or CREATE TEMP VIEW for what the next statements read",
-            )
+        require_reading(statement, fix="use --engine spark, or CREATE TEMP VIEW for what the next statements read")
         if (given := setting(statement)) is not None:
             return self._set(*given)
         self._tables.begin()

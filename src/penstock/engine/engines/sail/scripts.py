@@ -6,9 +6,7 @@ commit makes whole. A plan sees each table as the catalog has it when the plan n
 
 from __future__ import annotations
 
-import contextlib
 import json
-import logging
 import os
 import runpy
 import sys
@@ -23,14 +21,15 @@ from pyspark.errors import PySparkException
 from pyspark.sql.connect.proto import Plan, Relation
 
 from penstock.engine.engines.access import LakeAccess
-from penstock.engine.engines.iceberg.catalog import Tables, read_only, served
-from penstock.engine.engines.sail.driver import SAIL, session
-from penstock.engine.engines.sail.statements import in_sails_words, writes
-from penstock.engine.engines.statement_driver import opened, summarize
+from penstock.engine.engines.iceberg.catalog import Tables, read_only
+from penstock.engine.engines.sail.driver import SAIL, require_reading, session_over
+from penstock.engine.engines.sail.statements import in_sails_words
+from penstock.engine.engines.statement_driver import log_below, opened, summarize
 from penstock.errors import InvalidInput, PenstockError
 
 _READING = frozenset({"sql_command", "create_dataframe_view", "register_function"})
 """Spark Connect's commands that write nothing."""
+_FIX = "run the file with --engine spark"
 
 
 class Refusals(grpc.UnaryStreamClientInterceptor):  # type: ignore[misc]  # it has no types
@@ -41,23 +40,22 @@ class Refusals(grpc.UnaryStreamClientInterceptor):  # type: ignore[misc]  # it h
 
     def intercept_unary_stream(self, continuation: Callable[..., Any], details: Any, request: Any) -> Any:
         if isinstance(getattr(request, "plan", None), Plan):
-            require_reading(request.plan)
+            require_reading_plan(request.plan)
             self._tables.begin()
         return continuation(details, request)
 
 
-def require_reading(plan: Plan) -> None:
+def require_reading_plan(plan: Plan) -> None:
     """Raise `InvalidInput` where the plan may write; otherwise put its statements into Sail's words."""
     if not plan.HasField("command"):
         return
     command = plan.command.WhichOneof("command_type")
     if command not in _READING:
-        raise _refusal(f"“{command}” may write")
+        raise InvalidInput(read_only(SAIL), why=f"“{command}” may write", fix=_FIX)
     if command == "sql_command":
         for statement in _statements(plan.command.sql_command.input):
-            if writes(text := statement.query):
-                raise _refusal(f"a statement that has “{text.split(maxsplit=1)[0]}” in this place may change it")
-            statement.query = in_sails_words(text)
+            require_reading(statement.query, fix=_FIX)
+            statement.query = in_sails_words(statement.query)
 
 
 def _statements(relation: Relation) -> Iterator[Any]:
@@ -67,23 +65,13 @@ def _statements(relation: Relation) -> Iterator[Any]:
         yield relation.sql
 
 
-def _refusal(why: str) -> InvalidInput:
-    return InvalidInput(read_only(SAIL), why=why, fix="run the file with --engine spark")
-
-
 def run(access: dict[str, Any]) -> None:
     """Run the file to its end. Raises what it raises, `SystemExit` included."""
     size, lake, metastore = opened(access)
     script = access["script"]
     file = _local(script["file"], lake)
     tables = Tables(metastore, lake, script["tables"], SAIL)
-    tables.is_open = False
-    with (
-        contextlib.closing(tables),
-        served(tables) as (url, token),
-        session(lake, size, url, token, interceptor=Refusals(tables)),
-    ):
-        tables.is_open = True
+    with session_over(tables, lake, size, interceptor=Refusals(tables)):
         # Where a file builds a session by Spark's usual words, PySpark gives it the one that there is.
         os.environ["SPARK_REMOTE"] = "sc://127.0.0.1"
         sys.argv = [str(file), *script["arguments"]]
@@ -114,8 +102,7 @@ def _local(address: str, lake: LakeAccess) -> Path:
 def main(arguments: Sequence[str]) -> int:
     access, cluster, artifacts = map(Path, arguments)
     started = time.monotonic()
-    form = "%(asctime)s %(message)s"
-    logging.basicConfig(filename=artifacts / "driver.log", level=logging.INFO, format=form, encoding="utf-8")
+    log_below(artifacts)
     try:
         run(json.loads(access.read_text(encoding="utf-8")))
     except PenstockError as error:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from pyspark.sql.connect.proto import Command, Plan
 
-from penstock.engine.engines.sail.scripts import require_reading
+from penstock.engine.engines.sail.scripts import require_reading_plan
 from penstock.errors import InvalidInput
 
 
@@ -21,9 +21,9 @@ def of_statement(query: str, *, with_views: bool = False) -> Plan:
 @pytest.mark.parametrize("with_views", [False, True])
 def test_statements_that_write_are_refused_and_others_put_into_sail_s_words(with_views: bool) -> None:
     with pytest.raises(InvalidInput, match="only reads the catalog"):
-        require_reading(of_statement("insert into t values (1)", with_views=with_views))
+        require_reading_plan(of_statement("insert into t values (1)", with_views=with_views))
     plan = of_statement("USE sales", with_views=with_views)
-    require_reading(plan)
+    require_reading_plan(plan)
     assert plan == of_statement("USE DATABASE sales", with_views=with_views)
 
 
@@ -32,10 +32,10 @@ def test_only_commands_that_are_known_to_write_nothing_pass(command: str) -> Non
     plan = Plan()
     getattr(plan.command, command).SetInParent()
     if command in {"sql_command", "create_dataframe_view", "register_function"}:
-        require_reading(plan)
+        require_reading_plan(plan)
     else:
         with pytest.raises(InvalidInput) as refused:
-            require_reading(plan)
+            require_reading_plan(plan)
         assert refused.value.why == f"“{command}” may write"
         assert refused.value.fix == "run the file with --engine spark"
 
@@ -43,4 +43,4 @@ def test_only_commands_that_are_known_to_write_nothing_pass(command: str) -> Non
 def test_questions_pass() -> None:
     plan = Plan()
     plan.root.range.end = 3
-    require_reading(plan)
+    require_reading_plan(plan)
