@@ -1,11 +1,13 @@
 package io.penstock.fs
 
+import java.io.FileNotFoundException
 import java.net.URI
 import java.util.concurrent.CompletableFuture
 
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.impl.OpenFileParameters
 import org.apache.hadoop.fs.permission.FsPermission
+import org.apache.hadoop.fs.s3a.commit.MagicCommitPaths
 import org.apache.hadoop.fs.s3a.{S3AFileStatus, S3AFileSystem, Statistic, WriteOperationHelper}
 import org.apache.hadoop.fs.store.audit.AuditSpan
 import org.apache.hadoop.fs.{BlockLocation, FSDataInputStream, FSDataOutputStream, FileStatus, Path, PathFilter}
@@ -14,7 +16,7 @@ import org.apache.hadoop.util.functional.FutureIO
 
 import io.penstock.fs.cache.{CacheSettings, ObjectVersion, PageCache, PageCaches}
 import io.penstock.fs.commit.{CommitLog, CreatesTaskFiles, Replacing, TaskOutput}
-import io.penstock.fs.list.{EmptyDirectoryCleaner, ListedObject, ListingPrefetcher, OwnWrites, StorePages}
+import io.penstock.fs.list._
 import io.penstock.fs.locality.{LiveHosts, Ranges}
 import io.penstock.fs.read.{CachedObjects, PageStreamFactory, ScannedFile}
 import io.penstock.fs.store.{EmptyBodies, EntityTag}
@@ -22,8 +24,9 @@ import io.penstock.fs.write.WriteThroughOperations
 
 /**
  * S3A that tells where a file's pages are wanted, leaves the pages of what it writes in the cache, opens small objects
- * from there, lists a table's partitions together and has what was deleted be gone in every listing:
- * `fs.s3a.impl=io.penstock.fs.PenstockFileSystem`. Everything else is S3A's own, and so are its settings.
+ * from there, lists a table's partitions together, finds a directory by one request and has what was deleted be gone in
+ * every listing: `fs.s3a.impl=io.penstock.fs.PenstockFileSystem`. Everything else is S3A's own, and so are its
+ * settings.
  */
 class PenstockFileSystem extends S3AFileSystem with CreatesTaskFiles {
 
@@ -61,17 +64,21 @@ class PenstockFileSystem extends S3AFileSystem with CreatesTaskFiles {
 
   private lazy val strict = getConf.getBoolean(CacheSettings.Strict, false)
 
-  /** None where S3A's listings are more than what the store lists, or where nothing may be older than its question. */
-  private lazy val ahead: Option[ListingPrefetcher] = {
+  /** None where S3A's listings are more than what the store lists. */
+  private lazy val pages: Option[StorePages] = {
     val store = createStoreContext()
-    Option.when(
-      getConf.getBoolean(ListingPrefetcher.Enabled, true) && !strict && !store.isCSEEnabled && !store.isUseListV1
-    ) {
-      val lister = new ListingPrefetcher(new StorePages(this), () => now())
+    Option.when(!store.isCSEEnabled && !store.isUseListV1)(new StorePages(this))
+  }
+
+  /** None where nothing may be older than its question. */
+  private lazy val ahead: Option[ListingPrefetcher] =
+    pages.filter(_ => getConf.getBoolean(ListingPrefetcher.Enabled, true) && !strict).map { pages =>
+      val lister = new ListingPrefetcher(pages, () => now())
       OwnWrites.tell(getBucket, lister)
       lister
     }
-  }
+
+  private lazy val probe: Option[PathProbe] = pages.map(pages => new PathProbe(pages.first))
 
   /**
    * In nanoseconds of any one clock: by it a listing is distinguished from the next one, and what was listed ahead is
@@ -174,7 +181,31 @@ class PenstockFileSystem extends S3AFileSystem with CreatesTaskFiles {
       val qualified = makeQualified(path)
       if (read.exists(_.keeps)) ScannedFile.await(file.copy(path = qualified))
       status(qualified, file.length, file.modified, etag = null)
-    case None => super.getFileStatus(path)
+    case None =>
+      probed(path, Statistic.INVOCATION_GET_FILE_STATUS) match {
+        case Some(FoundPath.Object(listed)) => status(listed)
+        case Some(FoundPath.Directory) => new S3AFileStatus(false, makeQualified(path), getUsername)
+        case Some(FoundPath.Nothing) =>
+          throw new FileNotFoundException(s"No such file or directory: ${makeQualified(path)}")
+        case None => super.getFileStatus(path)
+      }
+  }
+
+  override def exists(path: Path): Boolean =
+    try probed(path, Statistic.INVOCATION_EXISTS).fold(super.exists(path))(_ != FoundPath.Nothing)
+    catch { case _: FileNotFoundException => false }
+
+  /** What one listing tells of the path; None where S3A has to be asked. */
+  private def probed(path: Path, counted: Statistic): Option[FoundPath] = {
+    val key = pathToKey(makeQualified(path))
+    // Within a task's uncommitted output, S3A knows of files that no listing has.
+    def isMagic = MagicCommitPaths.isMagicPath(MagicCommitPaths.splitPathToElements(path))
+    if (closed || !PathProbe.isLikelyDirectory(key) || isMagic) None
+    else {
+      val found = probe.flatMap(_.find(key))
+      if (found.isDefined) incrementStatistic(counted)
+      found
+    }
   }
 
   /**

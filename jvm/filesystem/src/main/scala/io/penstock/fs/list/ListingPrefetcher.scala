@@ -214,9 +214,15 @@ final private[fs] class StorePages(fs: S3AFileSystem) extends ListingPrefetcher.
 
   private val store = new StoreClient(fs)
 
-  override def page(prefix: String, after: String, objects: Int): KeyPage = {
-    val request = store.requests.newListObjectsV2RequestBuilder(prefix, null, objects).startAfter(after).build()
-    val answer = store.retrying("list", after)(store.client.listObjectsV2(request))
+  override def page(prefix: String, after: String, objects: Int): KeyPage =
+    page(store.requests.newListObjectsV2RequestBuilder(prefix, null, objects).startAfter(after), after)
+
+  /** The first objects whose keys begin with `prefix`, so many at most. */
+  def first(prefix: String, objects: Int): KeyPage =
+    page(store.requests.newListObjectsV2RequestBuilder(prefix, null, objects), prefix)
+
+  private def page(request: ListObjectsV2Request.Builder, named: String): KeyPage = {
+    val answer = store.retrying("list", named)(store.client.listObjectsV2(request.build()))
     val listed = answer.contents.asScala.iterator.map { o =>
       ListedObject(o.key, o.size.longValue, o.lastModified.toEpochMilli, o.eTag)
     }

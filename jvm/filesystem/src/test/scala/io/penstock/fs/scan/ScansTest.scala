@@ -62,8 +62,8 @@ class ScanRequestsTest extends AnyFunSuite with BeforeAndAfterAll {
     assert(answers.distinct == Seq((0L until 1200L).sum))
     assert(cold("GET") == 2 * Partitions)
     assert(!warm.contains("GET"))
-    // What Spark asks of the table's directory before it lists it.
-    assert(cold("HEAD") == 3 && warm("HEAD") == 3, s"$cold, $warm")
+    // What Spark asks of the table's directory before it lists it is answered by listings.
+    assert(!cold.contains("HEAD") && !warm.contains("HEAD"), s"$cold, $warm")
   }
 
   test("row indexes, file names and filters are Spark's own") {
