@@ -29,7 +29,7 @@ from penstock.engine.webhooks import KEY_FILE, NETWORKS_VARIABLE, AllowedNetwork
 from penstock.errors import PenstockError
 from penstock.home import Home
 from penstock.lake import stores
-from penstock.lake.check import Outcome, Row, Verdict, require_reachable
+from penstock.lake.checks.verdicts import Outcome, Row, Verdict, require_reachable
 from penstock.lake.credentials import CredentialsFile
 from penstock.lake.model import Lake
 from penstock.lake.registry import Lakes

@@ -15,7 +15,7 @@ import pytest
 from penstock.cli.main import main
 from penstock.doctor import Examination
 from penstock.home import Home
-from penstock.lake.check import Outcome, Row
+from penstock.lake.checks.verdicts import Outcome, Row
 from penstock.lake.model import Credentials, Lake
 from penstock.lake.registry import Lakes
 

@@ -15,7 +15,7 @@ import pytest
 
 from penstock.errors import LakeError
 from penstock.home import Home
-from penstock.lake.check import LakeCheck, Outcome, Row, require_reachable, usable
+from penstock.lake.checks.verdicts import LakeCheck, Outcome, Row, require_reachable, usable
 from penstock.lake.embedded import EmbeddedLake
 from penstock.lake.model import Credentials, Lake
 from penstock.lake.registry import Lakes

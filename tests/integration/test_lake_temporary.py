@@ -11,9 +11,9 @@ from typer.testing import CliRunner
 from penstock.cli.lake.lakes import app
 from penstock.errors import LakeError
 from penstock.home import Home
-from penstock.lake.check import Outcome, judge_temporary
+from penstock.lake.checks.probes import Probes, TemporaryCredentials
+from penstock.lake.checks.verdicts import Outcome, judge_temporary
 from penstock.lake.model import Credentials, Lake, Sts
-from penstock.lake.probes import Probes, TemporaryCredentials
 from penstock.lake.registry import Lakes
 from tests.support.tiny_sts import Asked, Refused, TinySts, serving
 

@@ -14,7 +14,7 @@ import pytest
 from benchmarks.chaos.faults import Answer, CutAnswer, Fault, FlipUpload, Plan, Rule
 from benchmarks.chaos.gateways import Gateway
 from penstock.errors import LakeError
-from penstock.lake.check import require_usable
+from penstock.lake.checks.verdicts import require_usable
 from penstock.lake.model import Credentials, Lake
 from penstock.lake.s3 import S3ObjectStore
 from penstock.processes import free_ports

@@ -18,7 +18,7 @@ from penstock.engine.engine import Engine
 from penstock.home import Home
 from penstock.lake.ceph.bootstrap import ROLE
 from penstock.lake.ceph.cluster import Ceph
-from penstock.lake.check import LakeCheck
+from penstock.lake.checks.verdicts import LakeCheck
 from penstock.lake.model import Credentials, Lake, Sts
 from penstock.lake.registry import Lakes
 from penstock.lake.s3 import s3_client

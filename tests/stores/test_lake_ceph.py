@@ -19,7 +19,7 @@ from penstock.lake.ceph import bootstrap
 from penstock.lake.ceph.cluster import Ceph
 from penstock.lake.ceph.configuration import GATEWAY
 from penstock.lake.ceph.status import CephStatus, PlacementUsage, read_status
-from penstock.lake.check import LakeCheck, usable
+from penstock.lake.checks.verdicts import LakeCheck, usable
 from penstock.lake.model import Lake, ObjectStore
 from penstock.lake.registry import Lakes
 from penstock.lake.s3 import S3ObjectStore, open_store, s3_client

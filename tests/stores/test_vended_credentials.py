@@ -16,7 +16,7 @@ from pyiceberg.catalog import load_catalog
 from penstock.home import Home
 from penstock.lake.ceph.bootstrap import ROLE_ARN
 from penstock.lake.ceph.cluster import Ceph
-from penstock.lake.clients import Access, LakeClient, configuration
+from penstock.lake.clients.configuration import Access, LakeClient, configuration
 from penstock.lake.model import Credentials, Lake, Sts
 from penstock.lake.registry import EMBEDDED, Lakes
 from penstock.lake.s3 import client, error_code, s3_client

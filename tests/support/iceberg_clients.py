@@ -23,7 +23,7 @@ from trino.exceptions import TrinoQueryError
 from penstock.engine.engines.trino import installation
 from penstock.engine.engines.trino.server import connected, is_starting, running
 from penstock.home import Home
-from penstock.lake.clients import TOKEN_VARIABLE, Access, LakeClient, configuration
+from penstock.lake.clients.configuration import TOKEN_VARIABLE, Access, LakeClient, configuration
 from penstock.lake.credentials import CredentialsFile
 from penstock.lake.model import Credentials, Lake
 from penstock.lake.registry import EMBEDDED, Lakes

@@ -10,7 +10,7 @@ import pytest
 from penstock import doctor
 from penstock.engine.tokens import Scope, Token
 from penstock.errors import MissingRequirement
-from penstock.lake.check import Outcome, Verdict
+from penstock.lake.checks.verdicts import Outcome, Verdict
 from penstock.model import Capacity
 
 NOW = datetime(2026, 11, 21, tzinfo=timezone.utc)

@@ -123,7 +123,7 @@ def doctor(
 
     from penstock.cli.output import print_rows
     from penstock.doctor import Examination
-    from penstock.lake.check import Outcome
+    from penstock.lake.checks.verdicts import Outcome
 
     url = options.service_url(service)
     home = Home.default()

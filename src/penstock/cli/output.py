@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
-    from penstock.lake.check import Row
+    from penstock.lake.checks.verdicts import Row
 
 
 STYLES = {
@@ -172,7 +172,7 @@ def print_rows(title: str, rows: Iterable[Row], conclusion: str, *, columns: tup
     from rich.table import Table
     from rich.text import Text
 
-    from penstock.lake.check import Outcome
+    from penstock.lake.checks.verdicts import Outcome
 
     colours = {Outcome.OK: "green", Outcome.LIMITED: "yellow", Outcome.FAILED: "red", Outcome.SKIPPED: "dim"}
     what, seen, therefore = columns

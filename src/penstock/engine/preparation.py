@@ -180,7 +180,7 @@ def check_reachable(home: Home, name: str | None) -> None:
     lakes = Lakes(home)
     lake = lakes.get(name)
     if stores.store_of(home, lake) is None:
-        from penstock.lake.check import require_usable
+        from penstock.lake.checks.verdicts import require_usable
 
         require_usable(lake, lakes.client_credentials(lake))
 

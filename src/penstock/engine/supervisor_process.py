@@ -24,7 +24,7 @@ from penstock.home import Home
 
 _LOADED_LATE = (
     "boto3",
-    "penstock.lake.check",
+    "penstock.lake.checks.verdicts",
     "penstock.lake.embedded",
     "penstock.lake.s3",
     "penstock.prices",

@@ -12,7 +12,7 @@ from penstock.doctor import Examination
 from penstock.engine.engine import Engine
 from penstock.errors import InvalidInput
 from penstock.home import Home
-from penstock.lake.check import Outcome
+from penstock.lake.checks.verdicts import Outcome
 from penstock.service.listening import Listening
 from penstock.service.server import serve
 from tests.unit.engine.engine_making import spec

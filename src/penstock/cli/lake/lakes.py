@@ -74,7 +74,7 @@ def add(
     they run.
     """
     from penstock.lake import registry, stores
-    from penstock.lake.check import directories_linger, require_reachable, require_temporary_credentials
+    from penstock.lake.checks.verdicts import directories_linger, require_reachable, require_temporary_credentials
     from penstock.lake.credentials import resolve
     from penstock.lake.sts import sts_from_options
 
@@ -287,7 +287,7 @@ def check(lake: LakeOption = None, as_json: JsonOption = False) -> None:
     from rich.console import Console
 
     from penstock.cli.output import print_rows
-    from penstock.lake.check import LakeCheck, usable
+    from penstock.lake.checks.verdicts import LakeCheck, usable
 
     lakes = Lakes(Home.default())
     chosen = lakes.get(lake)

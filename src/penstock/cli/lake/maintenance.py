@@ -18,7 +18,7 @@ from penstock.cli.output import count, moment, size
 from penstock.errors import InvalidInput, LakeError
 from penstock.formats import certificates
 from penstock.home import Home, write_atomically
-from penstock.lake.clients import METASTORE, VENDED, Access, LakeClient, configuration
+from penstock.lake.clients.configuration import METASTORE, VENDED, Access, LakeClient, configuration
 from penstock.lake.credentials import CredentialsFile
 from penstock.lake.model import Lake, require_s3
 from penstock.lake.registry import Lakes
@@ -75,7 +75,7 @@ def kubernetes(
     """
     import yaml
 
-    from penstock.lake.export import ExportOptions, addresses, objects, secret_name, url
+    from penstock.lake.clients.kubernetes import ExportOptions, addresses, objects, secret_name, url
 
     if route_host and not openshift:
         raise InvalidInput("--route-host needs --openshift", fix="add --openshift, or omit --route-host")

@@ -17,7 +17,7 @@ from penstock.catalog.connection import LIVENESS
 from penstock.catalog.tables import Table
 from penstock.engine.engines.table_files import Listing
 from penstock.errors import CatalogError, InvalidInput, LakeError, NotFound
-from penstock.lake.clients import addresses
+from penstock.lake.clients.configuration import addresses
 from penstock.lake.credentials import parse_ini
 from penstock.lake.model import Credentials, Lake, ObjectStore
 from penstock.lake.s3 import S3ObjectStore

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from penstock.errors import InvalidInput, LakeError
 from penstock.home import Home
 from penstock.lake import registry
-from penstock.lake.check import require_reachable
+from penstock.lake.checks.verdicts import require_reachable
 from penstock.lake.credentials import validate_credentials
 from penstock.lake.model import Credentials, Lake
 from penstock.lake.registry import Lakes

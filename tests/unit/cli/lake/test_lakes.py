@@ -156,8 +156,8 @@ def test_what_cannot_be_a_role_a_time_or_an_authority_is_refused(home: Home, opt
 
 
 def test_a_store_that_does_not_issue_what_it_should_is_not_added(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("penstock.lake.check.require_reachable", lambda *_: None)
-    monkeypatch.setattr("penstock.lake.check.directories_linger", lambda *_: False)
+    monkeypatch.setattr("penstock.lake.checks.verdicts.require_reachable", lambda *_: None)
+    monkeypatch.setattr("penstock.lake.checks.verdicts.directories_linger", lambda *_: False)
     dead = "http://127.0.0.1:1"
     options = ["add", "sales", "--endpoint", dead, "--bucket", "data", "--sts-endpoint", dead]
     assert "cannot be reached" in refused(run(*options, "--credentials-from-stdin", given="A\nB\n"), LakeError).problem

@@ -17,7 +17,7 @@ from penstock.engine.engines.duckdb.tables import PhysicalColumn, sql_name
 from penstock.engine.engines.table_files import data_files
 from penstock.errors import LakeError, PenstockError
 from penstock.formats import sql_text
-from penstock.lake.clients import duckdb_secret
+from penstock.lake.clients.configuration import duckdb_secret
 from penstock.processes import calling_periodically
 
 CATALOG = "spark_catalog"

@@ -25,7 +25,7 @@ from penstock.engine.engines.results import columns, rows
 from penstock.engine.engines.statement_driver import Given, Progress, in_turn, main
 from penstock.errors import InvalidInput, NotFound
 from penstock.formats import sql_text
-from penstock.lake.clients import addresses
+from penstock.lake.clients.configuration import addresses
 from penstock.lake.settings import AUTHORITIES_VARIABLE
 from penstock.model import ProcessSize
 

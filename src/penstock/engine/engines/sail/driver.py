@@ -32,7 +32,7 @@ from penstock.engine.engines.sail.privacy import close_to_others
 from penstock.engine.engines.sail.statements import in_sails_words, setting, split, writes
 from penstock.engine.engines.statement_driver import Given, local_zone, main
 from penstock.errors import InvalidInput, PenstockError
-from penstock.lake.clients import sail_store, sail_table
+from penstock.lake.clients.configuration import sail_store, sail_table
 from penstock.model import ProcessSize
 
 SAIL = Reader("Sail", 3, re.compile(r"\w+://[\w.=/-]*", re.ASCII))

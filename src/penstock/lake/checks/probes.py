@@ -1,4 +1,4 @@
-"""Measurements of one object store: each probe, and the observation it returns. `check.py` judges them.
+"""Measurements of one object store: each probe, and the observation it returns. `verdicts` judges them.
 
 Every probe writes below a prefix of its own and raises botocore's exceptions, which the caller turns into a finding.
 Probes for stale answers write through one gateway and read through the next, as a cluster would.

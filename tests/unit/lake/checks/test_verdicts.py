@@ -1,6 +1,7 @@
 import pytest
 
-from penstock.lake.check import (
+from penstock.lake.checks.probes import Answer, Conditional, Multipart, Race, RoundTrip, Staleness, _skew
+from penstock.lake.checks.verdicts import (
     Outcome,
     judge_answer,
     judge_bytes,
@@ -15,7 +16,6 @@ from penstock.lake.check import (
     judge_ranges,
     judge_round_trip,
 )
-from penstock.lake.probes import Answer, Conditional, Multipart, Race, RoundTrip, Staleness, _skew
 
 
 @pytest.mark.parametrize(

@@ -12,9 +12,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from penstock.errors import LakeError, PenstockError
-from penstock.lake.hdfs.webhdfs import HdfsObjectStore
-from penstock.lake.model import Credentials, Lake
-from penstock.lake.probes import (
+from penstock.lake.checks.probes import (
     Answer,
     Conditional,
     Multipart,
@@ -24,6 +22,8 @@ from penstock.lake.probes import (
     Staleness,
     TemporaryCredentials,
 )
+from penstock.lake.hdfs.webhdfs import HdfsObjectStore
+from penstock.lake.model import Credentials, Lake
 from penstock.lake.s3 import S3ObjectStore, http_status, translate
 
 # S3 refuses a signature that is 15 minutes off; committers and caches compare times much more precisely.

@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 from penstock.cli.lake.lakes import app
 from penstock.errors import InvalidInput
 from penstock.home import Home
-from penstock.lake.clients import PACKAGES, VENDED, Access, LakeClient, configuration
+from penstock.lake.clients.configuration import PACKAGES, VENDED, Access, LakeClient, configuration
 from penstock.lake.model import NO_CREDENTIALS, Credentials, HdfsClient, Lake, Sts
 from penstock.lake.registry import Lakes
 from penstock.runtime.jvm import penstock_jars

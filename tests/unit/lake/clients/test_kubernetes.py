@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 from penstock.cli.lake.lakes import app
 from penstock.errors import InvalidInput
 from penstock.home import Home
-from penstock.lake.export import ExportOptions, addresses, objects, url
+from penstock.lake.clients.kubernetes import ExportOptions, addresses, objects, url
 from penstock.lake.model import Credentials, Lake
 from penstock.lake.registry import Lakes
 

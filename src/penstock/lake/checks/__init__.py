@@ -1,0 +1,1 @@
+"""The check of a store: measurements of it, and what they mean."""
