@@ -7,6 +7,8 @@ import scala.jdk.CollectionConverters._
 
 import org.apache.hadoop.fs.s3a.RemoteFileChangedException
 import org.apache.hadoop.fs.{FSDataInputStream, FileRange, FileStatus, FileSystem, Path}
+import org.scalatest.concurrent.Eventually._
+import org.scalatest.time.SpanSugar._
 
 import io.penstock.faults.Fault
 import io.penstock.fs.PenstockFileSystem
@@ -424,5 +426,23 @@ class NotKeptTest extends ReadsSuite {
     assert(readAll(open(fileSystem(), path, "sequential")) sameElements data)
     val after = Counters.now()
     for (name <- Seq("bytes_from_store", "bytes_fetched")) assert(after(name) - before(name) == data.length)
+  }
+
+  test("a scan's bytes come to its buffer through at most twelve methods of Penstock") {
+    val (path, data) = put(20 * PageSize)
+    val in = open(fileSystem(), path, "sequential")
+    gateway.inject(Fault.Slow(bytesPerSecond = 500000L))()
+    val reader = new Thread(() => in.readAllBytes(): Unit)
+    reader.start()
+    val own = eventually(timeout(20.seconds)) {
+      val frames = reader.getStackTrace.toSeq.takeWhile(!_.getClassName.endsWith("DataInputStream"))
+      assert(frames.exists(_.getMethodName == "streamRead") && frames.exists(_.getClassName.contains("ContentLength")))
+      frames.filter(_.getClassName.startsWith("io.penstock."))
+    }
+    val methods =
+      own.filterNot(frame => s"${frame.getClassName}.${frame.getMethodName}".matches(".*([$]anonfun|[$][$]Lambda).*"))
+    gateway.heal()
+    reader.join()
+    assert(methods.size <= 12, methods.mkString("\n"))
   }
 }
