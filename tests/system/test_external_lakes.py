@@ -95,6 +95,27 @@ def test_a_store_behind_tls_of_an_own_authority_is_used_through_every_gateway(
         command.run("lake", "remove", "guarded")
 
 
+def test_every_engine_trusts_the_store_s_own_authority(
+    shared_home: Home, issued: Certificates, gateways: list[TlsFront]
+) -> None:
+    command = Command(shared_home)
+    endpoints = [part for front in gateways for part in ("--endpoint", f"https://localhost:{front.port}")]
+    code, err = added(command, "trusted", *endpoints, "--ca-file", str(issued.authority))
+    assert code == 0, err
+    try:
+        made = "CREATE TABLE trusted USING parquet AS SELECT id FROM range(9)"
+        command.ok("sql", *SMALL, "--lake", "trusted", made)
+        for engine, memory in {"duckdb": "512m", "sail": "512m", "trino": "2g"}.items():
+            before = sum(front.connections for front in gateways)
+            size = ("--driver-cores", "1", "--driver-memory", memory)
+            asked = ("--lake", "trusted", "--format", "csv", "SELECT sum(id) AS total FROM trusted")
+            assert command.ok("sql", "--engine", engine, *size, *asked).split() == ["total", "36"], engine
+            assert sum(front.connections for front in gateways) > before
+    finally:
+        command.ok("sql", *SMALL, "--lake", "trusted", "DROP TABLE IF EXISTS trusted")
+        command.run("lake", "remove", "trusted")
+
+
 @pytest.fixture
 def hosted(tmp_path: Path, shared_home: Home, issued: Certificates, resolved: Path) -> Iterator[tuple[Lake, TlsFront]]:
     """A store that takes the bucket from the host name only, as a lake of the shared home."""

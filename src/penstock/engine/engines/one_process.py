@@ -123,10 +123,6 @@ class Sail(OneProcess):
     script_driver = "penstock.engine.engines.sail.scripts"
     extra = "sail"
 
-    def require_readable(self, lake: Lake) -> None:
-        super().require_readable(lake)
-        _require_known_authority(lake, self.title)
-
 
 class Trino(OneProcess):
     """Trino's server, a JVM below the program. `penstock engines install trino` downloads it."""
@@ -150,10 +146,6 @@ class Trino(OneProcess):
             )
         super().check(spec, backend)
 
-    def require_readable(self, lake: Lake) -> None:
-        super().require_readable(lake)
-        _require_known_authority(lake, self.title)
-
     def launch(self, application_id: str, spec: ApplicationSpec, access: Access) -> Launch:
         plan = super().launch(application_id, spec, access)
         place = {installation.DIRECTORY_VARIABLE: str(installation.directory())}
@@ -161,12 +153,3 @@ class Trino(OneProcess):
 
 
 _LEAST_TRINO_BYTES = 2 << 30
-
-
-def _require_known_authority(lake: Lake, title: str) -> None:
-    if lake.ca_file is not None:
-        raise InvalidInput(
-            f"{title} cannot read the lake “{lake.name}”",
-            why="it trusts the machine's certificate authorities alone, and the lake has one of its own",
-            fix="use --engine spark or duckdb",
-        )

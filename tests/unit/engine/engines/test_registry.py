@@ -155,16 +155,6 @@ def test_an_engine_of_one_process_reads_no_hdfs(name: str, monkeypatch: pytest.M
         engine_named(name).launch("app-1", duckdb_spec(), access(monkeypatch, lake))
 
 
-@pytest.mark.parametrize("name", ["sail", "trino"])
-def test_an_engine_is_refused_where_it_could_not_trust_the_store(
-    name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    lake = replace(LAKE, ca_file=str(tmp_path / "ca.pem"))
-    with pytest.raises(InvalidInput, match=f"{engine_named(name).title} cannot read the lake “near”") as refused:
-        engine_named(name).launch("app-1", duckdb_spec(), access(monkeypatch, lake))
-    assert refused.value.fix == "use --engine spark or duckdb"
-
-
 def trino_spec(memory_bytes: int) -> ApplicationSpec:
     alone = ClusterSize(ProcessSize(2, memory_bytes), ProcessSize(2, memory_bytes), executors=0)
     return spec(application=TRINO_INTERNAL, size=alone)

@@ -169,6 +169,7 @@ def _filesystem(lake: LakeAccess) -> fs.S3FileSystem:
         endpoint_override=endpoint.netloc,
         region=lake.lake.region,
         force_virtual_addressing=not lake.lake.path_style,
+        tls_ca_file_path=lake.lake.ca_file,
     )
 
 

@@ -109,6 +109,7 @@ def settings(lake: LakeAccess, size: ProcessSize, here: Path, catalog: str, toke
     rest = {"type": "iceberg-rest", "name": CATALOG, "uri": catalog, "oauth_access_token": token}
     return {
         **sail_store(lake.lake, lake.endpoint),
+        **({} if lake.lake.ca_file is None else {"SSL_CERT_FILE": lake.lake.ca_file}),
         "RUST_LOG": "error",
         "TOKIO_WORKER_THREADS": str(size.cores),
         "SAIL_MODE": "local",

@@ -52,6 +52,7 @@ def run(given: Given) -> Iterator[dict[str, Any]]:
             catalogs={CATALOG: catalog_settings(given.lake, url)},
             environment=environment_of(url, token),
             log=given.artifacts / "driver.log",
+            authorities=given.lake.lake.authorities,
         ) as server,
         connected(server, CATALOG, schema="default", timezone=local_zone()) as trino,
     ):

