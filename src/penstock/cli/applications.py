@@ -13,7 +13,18 @@ import typer
 
 from penstock.cli import foreground, options
 from penstock.cli.foreground import Output, display
-from penstock.cli.output import STYLES, closing_line, count, duration, lake_line, moment, size, skipped_line, took
+from penstock.cli.output import (
+    STYLES,
+    closing_line,
+    count,
+    duration,
+    lake_line,
+    moment,
+    plain_console,
+    size,
+    skipped_line,
+    took,
+)
 from penstock.cli.sql import run_again
 from penstock.cli.target import Target, target, usual_instance
 from penstock.engine.engines.registry import engine_named, is_statements
@@ -129,7 +140,6 @@ def apps(
     if as_json:
         typer.echo(json.dumps([application.to_json() for application in found], indent=2))
         return
-    from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
@@ -147,7 +157,7 @@ def apps(
             duration(took(application)),
             f"{shape.executors} × {shape.executor.cores} cores" if shape.executors else f"{shape.driver.cores} cores",
         )
-    Console().print(table if found else "No applications yet: penstock run examples/pi.py")
+    plain_console().print(table if found else "No applications yet: penstock run examples/pi.py")
 
 
 def show(application_id: Id, as_json: options.Json = False) -> None:
@@ -159,11 +169,10 @@ def show(application_id: Id, as_json: options.Json = False) -> None:
         shown = [{**event, "at": event["at"].isoformat()} for event in events]
         typer.echo(json.dumps({**application.to_json(), "events": shown}, indent=2))
         return
-    from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
-    console = Console()
+    console = plain_console()
     table = Table.grid(padding=(0, 2))
     for label, value in _facts(application):
         table.add_row(Text(label, style="bold"), Text(value))

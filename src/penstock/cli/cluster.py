@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Optional
 
@@ -11,7 +12,7 @@ import typer
 
 from penstock import __version__, units
 from penstock.cli import options
-from penstock.cli.output import duration, size
+from penstock.cli.output import duration, plain_console, size
 from penstock.errors import InvalidInput
 from penstock.home import Home
 from penstock.profiles import workloads
@@ -281,13 +282,12 @@ def list_profiles(as_json: AsJson = False) -> None:
     if as_json:
         typer.echo(json.dumps(rows, indent=2))
         return
-    from rich.console import Console
     from rich.table import Table
 
     table = Table("profile", "for", "layers", box=None, header_style="bold")
     for row in rows:
         table.add_row(str(row["name"]), str(row["summary"]), " < ".join(row["layers"]))
-    Console().print(table)
+    plain_console().print(table)
 
 
 @profile_app.command("show")
@@ -344,21 +344,22 @@ def _as_json(setting: ResolvedSetting) -> dict[str, Any]:
 
 
 def _print_profile(name: str, size: ClusterSize, resolved: Resolved) -> None:
-    from rich.console import Console
     from rich.text import Text
 
-    console = Console(soft_wrap=True)
-    console.print(
-        f"Profile [bold]{name}[/bold] on {size.executors} executor(s) of {size.executor.cores} core(s) and "
+    write = partial(plain_console().print, soft_wrap=True)
+    title = Text.assemble(
+        "Profile ",
+        (name, "bold"),
+        f" on {size.executors} executor(s) of {size.executor.cores} core(s) and "
         f"{size.executor.memory_bytes >> 20} MiB, driver of {size.driver.cores} core(s) and "
         f"{size.driver.memory_bytes >> 20} MiB\n",
-        highlight=False,
     )
+    write(title)
     for setting in resolved:
-        console.print(Text.assemble((setting.key, "bold"), " = ", (setting.value, "green")))
+        write(Text.assemble((setting.key, "bold"), " = ", (setting.value, "green")))
         # A value that is a list has a reason for each part.
         for origin in setting.origins if not setting.overridden else (setting.origin,):
-            console.print(Text(f"    {origin.layer}: {origin.reason}"))
-            console.print(Text(f"    source: {origin.source}", style="dim"))
+            write(Text(f"    {origin.layer}: {origin.reason}"))
+            write(Text(f"    source: {origin.source}", style="dim"))
         for gone in reversed(setting.overridden):
-            console.print(Text(f"    instead of {gone.value} ({gone.layer})", style="yellow"))
+            write(Text(f"    instead of {gone.value} ({gone.layer})", style="yellow"))

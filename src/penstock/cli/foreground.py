@@ -8,13 +8,14 @@ from __future__ import annotations
 import contextlib
 import signal
 import sys
+import textwrap
 import time
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from types import FrameType
 from typing import IO, Any, Protocol
 
-from penstock.cli.output import closing_line, count, duration, size
+from penstock.cli.output import closing_line, count, duration, plain_console, size
 from penstock.cli.target import Follower, Target
 from penstock.clusters.backend import Observation
 from penstock.engine.policy.lifecycle import STOPPED_BY_USER
@@ -22,6 +23,7 @@ from penstock.model import Application, Reason, State
 from penstock.processes import handling_signals, not_ignored
 
 _LINE_EVERY_SECONDS = 10.0
+_LONGEST_DESCRIPTION = 80
 
 
 class Display(Protocol):
@@ -87,7 +89,7 @@ class LiveDisplay:
 
     def __init__(self) -> None:
         # The import takes a tenth of a second, which passes while the cluster starts.
-        from rich.console import Console, Group
+        from rich.console import Group
         from rich.live import Live as RichLive
         from rich.progress_bar import ProgressBar
         from rich.spinner import Spinner
@@ -96,7 +98,7 @@ class LiveDisplay:
 
         self._group, self._table, self._bar, self._text = Group, Table, ProgressBar, Text
         self._spinner = Spinner("dots")
-        self._console = Console(stderr=True)
+        self._console = plain_console(stderr=True)
         self._new_live = partial(RichLive, console=self._console, transient=True, refresh_per_second=8)
         self._live: Any = None
 
@@ -142,7 +144,7 @@ def in_words(progress: Mapping[str, Any]) -> str:
         parts.append(f"{size(progress['bytes_written'])} written")
     if progress["tasks_failed"]:
         parts.append(f"{progress['tasks_failed']} tasks failed")
-    description = progress.get("description")
+    description = textwrap.shorten(progress.get("description") or "", _LONGEST_DESCRIPTION, placeholder=" …")
     return (f"{description}: " if description else "") + ", ".join(parts)
 
 

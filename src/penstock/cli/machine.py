@@ -50,9 +50,7 @@ def up(
 
 def _await_archives(archives: ClassArchives) -> None:
     """Wait for the build with progress on the terminal; raises `ClusterError` if it fails."""
-    from rich.console import Console
-
-    console, began, shown = Console(highlight=False), time.monotonic(), ""
+    console, began, shown = plain_console(), time.monotonic(), ""
     with console.status("class-data archives") as live:
 
         def show(status: BuildStatus) -> None:
@@ -119,15 +117,13 @@ def doctor(
 
     Nothing is changed or started. The exit code is 1 if a check fails.
     """
-    from rich.console import Console
-
     from penstock.cli.output import print_rows
     from penstock.doctor import Examination
     from penstock.lake.checks.verdicts import Outcome
 
     url = options.service_url(service)
     home = Home.default()
-    with Console(stderr=True).status("Looking"):
+    with plain_console(stderr=True).status("Looking"):
         rows = list(Examination(home, url).rows())
     wrong = sum(row.verdict.outcome is Outcome.FAILED for row in rows)
     if as_json:

@@ -42,18 +42,22 @@ def colours(stream: IO[str]) -> tuple[str, str, str]:
     return "", "", ""
 
 
-def plain_console() -> Console:
-    """A console for tables of names: it does not fold lines on a pipe, and prints brackets as they are."""
+def plain_console(*, stderr: bool = False) -> Console:
+    """The console of every command: it prints brackets as they are, and does not fold lines on a pipe.
+
+    Names, comments and errors are their users' own: as markup, `[draft]` would vanish and `[/x]` raise an error.
+    """
     from rich.console import Console
 
-    return Console(width=None if sys.stdout.isatty() else 500, markup=False, highlight=False)
+    stream = sys.stderr if stderr else sys.stdout
+    return Console(width=None if stream.isatty() else 500, markup=False, highlight=False, stderr=stderr)
 
 
 def whole_width(table: Table) -> int:
     """The width in columns at which nothing of the table is folded or cut off."""
     from rich.console import Console
 
-    return Console(width=_WIDEST).measure(table).maximum
+    return Console(width=_WIDEST, markup=False).measure(table).maximum
 
 
 def size(count: float | None) -> str:
@@ -227,7 +231,7 @@ def _write_table(result: Result, stream: IO[str], limit: int) -> None:
         table.add_column(Text(column["name"]), justify="right" if right else "left", overflow="fold")
     for row in result["rows"]:
         table.add_row(*(Text(_text(value, null="NULL"), style="dim" if value is None else "") for value in row))
-    console = Console(file=stream)
+    console = Console(file=stream, markup=False)
     if stream.isatty():
         console.print(table)
     else:

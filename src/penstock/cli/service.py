@@ -17,7 +17,7 @@ import typer
 from penstock.catalog.secrets import KEY_FILE_VARIABLE
 from penstock.cli import options
 from penstock.cli.options import server
-from penstock.cli.output import moment, size
+from penstock.cli.output import moment, plain_console, size
 from penstock.engine.engine import Engine
 from penstock.engine.engines.registry import SPARK, require_choice
 from penstock.engine.policy.scheduling import Instance, Quota
@@ -163,7 +163,6 @@ def list_tokens(as_json: options.Json = False) -> None:
     if as_json:
         typer.echo(json.dumps(found, indent=2))
         return
-    from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
@@ -173,7 +172,7 @@ def list_tokens(as_json: options.Json = False) -> None:
         table.add_row(
             token["id"], Text(token["name"]), Text(may), _when(token["expires_at"]), _when(token["last_used_at"])
         )
-    Console().print(table if found else "There are no tokens; penstock token create NAME creates one")
+    plain_console().print(table if found else "There are no tokens; penstock token create NAME creates one")
 
 
 @token_app.command()
@@ -250,7 +249,6 @@ def listing(as_json: options.Json = False) -> None:
     if as_json:
         typer.echo(json.dumps(found, indent=2))
         return
-    from rich.console import Console
     from rich.table import Table
 
     table = Table("name", "weight", "running", "waiting", "cores", "memory", "engine", box=None, header_style="bold")
@@ -259,7 +257,7 @@ def listing(as_json: options.Json = False) -> None:
         cells = [format_amount(used[part], quota[part]) for part in ("running", "waiting", "cores")]
         cells.append(_of_bytes(used["memory_bytes"], quota["memory_bytes"]))
         table.add_row(one["name"], f"{one['weight']:g}", *cells, one["engine"] or SPARK.name)
-    Console().print(table)
+    plain_console().print(table)
 
 
 @instances_app.command("set")
@@ -351,7 +349,6 @@ def queue(
     if as_json:
         typer.echo(json.dumps(found, indent=2))
         return
-    from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
@@ -359,7 +356,7 @@ def queue(
     for place in found:
         reason = place["reason"]["message"] if place["reason"] else "starts now"
         table.add_row(str(place["position"]), place["id"], place["instance"], Text(reason))
-    Console().print(table if found else "No application is waiting")
+    plain_console().print(table if found else "No application is waiting")
 
 
 def _whole(text: str, option: str) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import textwrap
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -12,13 +13,14 @@ from typing import Protocol
 
 from rich.console import Console
 from rich.status import Status
+from rich.text import Text
 
 from penstock import units
 
 _POSITION = re.compile(r"^(?P<name>\S+) \((?P<index>\d+) of (?P<total>\d+)\)")
 
-
 _ENOUGH_TO_ESTIMATE = 8  # the first queries pay for a cold cluster
+_LONGEST_DETAIL = 120
 
 
 class ProgressListener(Protocol):
@@ -73,7 +75,8 @@ def repetitions_left(left: Sequence[str], done: Mapping[str, Mapping[int, float]
 class TerminalProgress:
     """Prints numbered steps with their times; live on a terminal, as plain lines elsewhere.
 
-    May be called by several threads at once.
+    Titles and details are printed as they are, brackets included, but a detail in one line of at most `_LONGEST_DETAIL`
+    characters. May be called by several threads at once.
     """
 
     def __init__(
@@ -96,16 +99,18 @@ class TerminalProgress:
             self._count += 1
             self._title, self._since, self._last_line = title, self._clock(), self._clock()
             if self._console.is_terminal:
-                self._status = self._console.status(f"{self._label()}")
+                self._status = self._console.status(self._label())
                 self._status.start()
             else:
-                self._console.print(f"{self._label()} …", highlight=False)
+                self._console.print(self._label().append(" …"))
 
     def now(self, text: str) -> None:
+        # Spark describes some jobs by all columns of a table.
+        text = textwrap.shorten(text, _LONGEST_DETAIL, placeholder=" …")
         with self._turn:
             if self._status is not None:
                 taken = units.seconds(self.elapsed())
-                self._status.update(f"{self._label()}  [dim]{taken}  {text}[/dim]")
+                self._status.update(self._label().append(f"  {taken}  {text}", "dim"))
             elif text != self._shown and self._clock() - self._last_line >= 15:  # a log needs no animation
                 self._last_line, self._shown = self._clock(), text
                 self._console.print(f"    {text}", highlight=False, markup=False, soft_wrap=True)
@@ -134,9 +139,9 @@ class TerminalProgress:
             raise
         self._finish("✓")
 
-    def _label(self) -> str:
+    def _label(self) -> Text:
         total = f" of {self._steps}" if self._steps else ""
-        return f"[bold]{self._count}{total}[/bold]  {self._title}"
+        return Text.assemble((f"{self._count}{total}", "bold"), f"  {self._title}")
 
     def _finish(self, mark: str) -> None:
         if not self._title:
@@ -146,5 +151,5 @@ class TerminalProgress:
             self._status = None
         colour = "green" if mark == "✓" else "red"
         taken = units.seconds(self.elapsed())
-        self._console.print(f"[{colour}]{mark}[/{colour}] {self._label()}  [dim]{taken}[/dim]", highlight=False)
+        self._console.print(Text.assemble((mark, colour), " ", self._label(), (f"  {taken}", "dim")))
         self._title = ""

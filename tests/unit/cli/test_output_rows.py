@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import ast
 import io
 import json
+from pathlib import Path
 
-from penstock.cli.output import write
+import pytest
+
+import penstock.cli
+from penstock.cli.output import plain_console, write
 
 RESULT = {
     "statement": "select",
@@ -54,3 +59,20 @@ def test_the_closing_line_is_whole_below_a_narrow_column() -> None:
 
 def test_json_is_json() -> None:
     assert json.loads(written("json", RESULT, NOTHING)) == [RESULT, NOTHING]
+
+
+def test_a_console_prints_what_users_wrote_as_it_is_on_a_line_of_its_own(capsys: pytest.CaptureFixture[str]) -> None:
+    plain_console().print(f"http://[fe80::1]:9000 [/b] {'x' * 200}")
+    plain_console(stderr=True).print("[draft]")
+    assert capsys.readouterr() == (f"http://[fe80::1]:9000 [/b] {'x' * 200}\n", "[draft]\n")
+
+
+def test_no_command_makes_a_console_that_reads_brackets_as_markup() -> None:
+    calls = [
+        (str(path), node.lineno, [one.arg for one in node.keywords])
+        for path in Path(*penstock.cli.__path__).rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "Console"
+    ]
+    assert calls
+    assert not [call for call in calls if "markup" not in call[2]]

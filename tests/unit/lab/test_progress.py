@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import io
 from collections import Counter
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from rich.console import Console
 
 from penstock import units
 from penstock.errors import InvalidInput
@@ -58,6 +60,29 @@ def test_what_is_left_is_never_negative_and_nothing_at_the_end(done: int, elapse
 def test_an_earlier_run_makes_the_estimate() -> None:
     past = {"short": 1.0, "long": 99.0}
     assert progress.seconds_left(["short", "long"], 1, 1.0, past) == 99.0
+
+
+@pytest.mark.parametrize("terminal", [False, True])
+@pytest.mark.parametrize("name", ["Spark [tuned]", "a [/b] b", "[bold]"])
+def test_an_arms_name_is_printed_as_it_is_whatever_brackets_it_has(name: str, terminal: bool) -> None:
+    console = Console(file=io.StringIO(), width=80, force_terminal=terminal, color_system=None)
+    with progress.TerminalProgress(console).showing() as listener:
+        listener.step(name)
+        listener.now(f"of {name}")
+    printed = console.file.getvalue().splitlines()  # type: ignore[attr-defined]
+    assert f"✓ 1  {name}  " in printed[-1]
+
+
+def test_a_detail_of_many_lines_takes_one_that_is_not_too_long() -> None:
+    console = Console(file=io.StringIO(), width=80)
+    times = iter(range(0, 1000, 20))
+    listener = progress.TerminalProgress(console, clock=lambda: next(times))
+    listener.step("Tables")
+    listener.now(f"statistics of sales\n(columns=[{', '.join(['ss_item_sk'] * 50)}])")
+    detail = console.file.getvalue().splitlines()[1]  # type: ignore[attr-defined]
+    assert detail.startswith("    statistics of sales (columns=[ss_item_sk, ")
+    assert detail.endswith(" …")
+    assert len(detail) <= 124
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any, Optional, cast
 
 import typer
-from rich.console import Console
 from typer.core import TyperCommand
 from typer.main import get_command
 
@@ -17,6 +16,7 @@ from penstock.cli.lab import options
 from penstock.cli.lab.app import app
 from penstock.cli.lab.measure import plan, run_arms
 from penstock.cli.lab.reports import end_as, show
+from penstock.cli.output import plain_console
 from penstock.errors import InvalidInput
 from penstock.home import Home
 from penstock.lab.workloads.options import SuiteOption, options_of, suite_of
@@ -83,7 +83,7 @@ def _measure_without_spark(
     from penstock.lab.experiment import Arm
 
     runs = run_arms([Arm(suite.title, suite, options.usual_size(), lake)], plan(repetitions, warmup, drop_caches))
-    show(Console(), runs)
+    show(plain_console(), runs)
     end_as(runs)
 
 
@@ -118,7 +118,7 @@ def _measure(
     theirs = settings(conf_plain, "--conf-plain")
     plain = [Arm("plain Spark", suite, size, lake, settings=theirs, launcher=launchers.PLAIN)] if against_plain else []
     runs = run_arms([*plain, ours], plan(repetitions, warmup, drop_caches))
-    show(Console(), runs)
+    show(plain_console(), runs)
     end_as(runs)
 
 
@@ -144,7 +144,7 @@ def _compare_gateways(
 
     arms = [arm("one gateway", 1), arm("two gateways", 2), arm("one of two killed", 2, kill=True)]
     runs = run_arms(arms, plan(repetitions, warmup, drop_caches=False))
-    show(Console(), runs)
+    show(plain_console(), runs)
     end_as(runs)
 
 
@@ -184,7 +184,7 @@ def engines_command(
     size = sized(options.usual_size(suite))
     arms = [Arm(engine.title, replace(suite, engine=engine.name), size, lake) for engine in chosen]
     runs = run_arms(arms, plan(repetitions, warmup, drop_caches))
-    show(Console(), runs)
+    show(plain_console(), runs)
     end_as(runs)
 
 
@@ -202,7 +202,7 @@ def startup_command(
     from penstock.lab.progress import TerminalProgress
     from penstock.lab.workloads import overhead
 
-    console = Console()
+    console = plain_console()
     bench = Environment.open(Home.default(), lake)
     with TerminalProgress(console).showing() as listener:
         runs = overhead.measure_startup(

@@ -14,9 +14,11 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
+from rich.text import Text
 
 from penstock.catalog.database import Database
 from penstock.cli.lab.measure import await_archives
+from penstock.cli.output import plain_console
 from penstock.engine.engine import Engine
 from penstock.home import Home, read_json, write_json
 from penstock.lab import runner
@@ -42,10 +44,10 @@ def demo(
     from penstock.cli.lab.options import usual_size
     from penstock.lab.workloads.tpcds import Tpcds
 
-    console = Console()
+    console = plain_console()
     run = run_demo(Home.default(), Tpcds(scale=scale), usual_size(), report.absolute(), console)
     reports.show(console, [run])
-    console.print(f"Report: {report.absolute()}", highlight=False, soft_wrap=True)
+    console.print(f"Report: {report.absolute()}", soft_wrap=True)
     reports.end_as([run])
 
 
@@ -75,16 +77,15 @@ def minutes(scale: float) -> int:
 
 
 def _announce(console: Console, home: Home, suite: Tpcds, report: Path) -> None:
-    console.print(
-        f"[bold]Penstock demo[/bold]: TPC-DS at scale {suite.scale:g}, about {minutes(suite.scale)} "
-        "minutes on two cores (less if the data exists already).",
-        highlight=False,
+    about = (
+        f": TPC-DS at scale {suite.scale:g}, about {minutes(suite.scale)} "
+        "minutes on two cores (less if the data exists already)."
     )
+    console.print(Text.assemble(("Penstock demo", "bold"), about))
     console.print(
         f"An object store and a table catalog start in {home.root}; a Spark application generates the data;\n"
         f"{len(suite.queries)} queries run on a dedicated cluster; DuckDB verifies every answer; the report goes\n"
         f"to {report}. At the end nothing is left running; the data is kept for the next demo.\n",
-        highlight=False,
         soft_wrap=True,
     )
 

@@ -14,9 +14,11 @@ from typing import TYPE_CHECKING, Annotated, Optional
 import typer
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from penstock.cli.lab.app import app
 from penstock.cli.lab.reports import end_as, show
+from penstock.cli.output import plain_console
 from penstock.errors import InvalidInput, PenstockError
 from penstock.home import Home
 
@@ -63,7 +65,7 @@ def _progress(home: Home) -> Iterator[TerminalProgress]:
 
     before = set(runner.interrupted_runs(home))
     try:
-        with unwinding_on_signals(), TerminalProgress(Console()).showing() as listener:
+        with unwinding_on_signals(), TerminalProgress(plain_console()).showing() as listener:
             _warn_of_slow_starts(await_archives(home, listener), listener)
             yield listener
     except (PenstockError, KeyboardInterrupt, SystemExit):
@@ -123,7 +125,7 @@ def run_command(
         raise InvalidInput("No file was given", fix=f"penstock lab run FILE.yaml; {_SEE_EXAMPLE}")
     experiments = _read(file)
     if dry_run:
-        _print_plan(Console(), experiments)
+        _print_plan(plain_console(), experiments)
         return
     _show_and_end(measure_all(experiments))
 
@@ -158,20 +160,20 @@ def _print_plan(console: Console, experiments: Sequence[Experiment]) -> None:
         plan = experiment.plan
         total += len(experiment.order())
         warmup = f" after {plan.warmup} for warm-up" if plan.warmup else ""
-        console.print(
-            f"[bold]{number}[/bold]  {experiment.arms[0].suite.title}: {units.plural(len(experiment.arms), 'arm')}, "
-            f"{units.plural(plan.repetitions, 'repetition')}{warmup}, caches: {plan.caches}",
-            highlight=False,
+        what = (
+            f"  {experiment.arms[0].suite.title}: {units.plural(len(experiment.arms), 'arm')}, "
+            f"{units.plural(plan.repetitions, 'repetition')}{warmup}, caches: {plan.caches}"
         )
+        console.print(Text.assemble((str(number), "bold"), what))
         facts = [_facts(arm) for arm in experiment.arms]
         for name, value in facts[0].items():
             if all(other[name] == value for other in facts):
-                console.print(f"   {name}: {value}", highlight=False)
+                console.print(f"   {name}: {value}")
         if len(facts) > 1:
             console.print(_arms_table(experiment.arms, facts))
-            console.print(f"   order: {_rounds(experiment)}", highlight=False, soft_wrap=True)
+            console.print(f"   order: {_rounds(experiment)}", soft_wrap=True)
         console.print()
-    console.print(f"{units.plural(total, 'repetition')} in total. Nothing was started.", highlight=False)
+    console.print(f"{units.plural(total, 'repetition')} in total. Nothing was started.")
 
 
 def _arms_table(arms: Sequence[Arm], facts: Sequence[Mapping[str, str]]) -> Table:
@@ -227,11 +229,11 @@ def _are_stores(experiments: Sequence[Sequence[Run]]) -> bool:
 
 
 def _show_and_end(experiments: Sequence[Sequence[Run]]) -> None:
-    console = Console()
+    console = plain_console()
     for runs in experiments:
         show(console, runs)
     if _are_stores(experiments):
         last = experiments[-1][-1].description.id
         hint = f"Compare all workloads against the price of raw capacity: penstock lab stores {last} -o stores.html"
-        console.print(hint, highlight=False, soft_wrap=True)
+        console.print(hint, soft_wrap=True)
     end_as([run for runs in experiments for run in runs])

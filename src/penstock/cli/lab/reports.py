@@ -19,7 +19,7 @@ from penstock import units
 from penstock.cli import options as shared
 from penstock.cli.lab import options
 from penstock.cli.lab.app import app
-from penstock.cli.output import whole_width
+from penstock.cli.output import plain_console, whole_width
 from penstock.errors import InvalidInput, ValidationFailed
 from penstock.home import Home
 
@@ -47,7 +47,7 @@ def show(console: Console, runs: Sequence[Run]) -> None:
 
     show_document(console, report.document(runs))
     names = " ".join(run.description.id for run in runs)
-    console.print(f"Report: penstock lab report {names} -o report.html", highlight=False, soft_wrap=True)
+    console.print(f"Report: penstock lab report {names} -o report.html", soft_wrap=True)
 
 
 def show_document(console: Console, document: Document) -> None:
@@ -63,7 +63,9 @@ def show_document(console: Console, document: Document) -> None:
     for part in terminal_tables(document):
         everything = list(range(len(part.columns)))
         # A file has no width limit.
-        page = console if console.is_terminal else Console(file=console.file, width=_width(part, everything))
+        page = (
+            console if console.is_terminal else Console(file=console.file, width=_width(part, everything), markup=False)
+        )
         for columns in columns_that_fit(part, page.width):
             page.print(_table(part, columns))
             page.print()
@@ -80,7 +82,7 @@ def present(runs: Sequence[Run], page: Path | None, make: Callable[[], Document]
         document = make()
     except ValueError as error:
         raise InvalidInput(unfit, why=str(error), fix="list the runs: penstock lab runs") from error
-    show_and_save(Console(), document, runs, page)
+    show_and_save(plain_console(), document, runs, page)
 
 
 def show_and_save(console: Console, document: Document, runs: Sequence[Run], page: Path | None) -> None:
@@ -134,14 +136,14 @@ def _table(part: Rows, columns: Sequence[int]) -> Table:
     for index in columns:
         numeric = index in part.numeric
         made.add_column(
-            _heading(part, index),
+            Text(_heading(part, index)),
             justify="right" if numeric else "left",
             no_wrap=numeric or index == 0,
             vertical="bottom",
         )
     for row in part.rows:
         cells = [row[index] for index in columns]
-        made.add_row(*(f"[green]{c}[/]" if c == "✓" else f"[red]{c}[/]" if c.startswith("✗") else c for c in cells))
+        made.add_row(*(Text(c, "green" if c == "✓" else "red" if c.startswith("✗") else "") for c in cells))
     return made
 
 
@@ -184,18 +186,16 @@ def runs_command(as_json: shared.Json = False) -> None:
         scale = f"{run['scale']:g}" if run["scale"] else ""
         done = "" if run["ended"] else f", {run['repetitions_done']} of {run['repetitions']} done"
         table.add_row(run["run"], run["workload"], run["arm"], scale, run["outcome"] + done)
-    console = Console()
+    console = plain_console()
     # A truncated id cannot be copied.
     console.width = max(console.width, whole_width(table))
     console.print(table)
     for run_id in [run["run"] for run in found if run["outcome"] == records.DAMAGED]:
         copy = f"{records.LAKE_PREFIX}/{run_id}/run.json"
         text = f"\nThe run.json of {run_id} is damaged: restore it from the lake ({copy}) or remove the directory"
-        console.print(text, highlight=False, soft_wrap=True)
+        console.print(text, soft_wrap=True)
     if left := [run["run"] for run in found if run["outcome"] == "interrupted" and run["repetitions"]]:
-        console.print(
-            f"\nTo resume the newest interrupted run: penstock lab resume {left[-1]}", highlight=False, soft_wrap=True
-        )
+        console.print(f"\nTo resume the newest interrupted run: penstock lab resume {left[-1]}", soft_wrap=True)
 
 
 @app.command("report")
@@ -238,7 +238,7 @@ def compare_command(
         form = output.suffix.lstrip(".")
         write_report(output, report.FORMS.get(form, report.as_html)(runs))
         typer.echo(f"Written to {output}")
-    show(Console(), runs)
+    show(plain_console(), runs)
 
 
 def find(names: list[str]) -> list[Run]:

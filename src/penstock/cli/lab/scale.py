@@ -8,7 +8,6 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Annotated, Optional
 
 import typer
-from rich.console import Console
 from typer.core import TyperCommand
 
 from penstock import units
@@ -18,6 +17,7 @@ from penstock.cli.lab.app import WorkloadGroup
 from penstock.cli.lab.app import app as lab
 from penstock.cli.lab.measure import plan, run_arms
 from penstock.cli.lab.reports import end_as, show_and_save
+from penstock.cli.output import plain_console
 from penstock.errors import InvalidInput
 from penstock.home import Home
 from penstock.lab.workloads.options import parse_numbers
@@ -95,16 +95,16 @@ def measure_curve(
     settings = shared.pairs(conf, "--conf")
     arms = [Arm(_name(size), suite, size, lake, profile, settings) for size in sizes]
     runs = run_arms(arms, plan(repetitions, warmup, drop_caches))
-    console = Console()
+    console = plain_console()
     try:
         document = scaling.document(runs, paid)
     except ValueError as error:
-        console.print(f"[bold red]There is no curve: {error}.[/]", highlight=False)
+        console.print(f"There is no curve: {error}.", style="bold red")
     else:
         show_and_save(console, document, runs, output)
         names = " ".join(run.description.id for run in runs)
         command = f"price --prices {shlex.quote(str(prices))}" if prices else "report"
-        console.print(f"Report: penstock lab {command} {names} -o report.html", highlight=False, soft_wrap=True)
+        console.print(f"Report: penstock lab {command} {names} -o report.html", soft_wrap=True)
     end_as(runs)
 
 

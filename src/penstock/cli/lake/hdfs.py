@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Optional
 import typer
 
 from penstock.cli import options
-from penstock.cli.output import count, duration, size
+from penstock.cli.output import count, duration, plain_console, size
 from penstock.home import Home
 
 if TYPE_CHECKING:
@@ -53,8 +53,6 @@ def up(
 
     Options that are not given keep their values. Maven downloads the servers' jar (40 MB) on first use.
     """
-    from rich.console import Console
-
     from penstock.lake.hdfs.cluster import HdfsCluster
     from penstock.lake.hdfs.layout import ShapeRequest
     from penstock.lake.registry import Lakes
@@ -62,7 +60,7 @@ def up(
     home = Home.default()
     cluster = HdfsCluster(home, name)
     began = time.monotonic()
-    with Console(stderr=True).status(f"Starting the HDFS “{name}”") as progress:
+    with plain_console(stderr=True).status(f"Starting the HDFS “{name}”") as progress:
         lake = cluster.up(
             ShapeRequest(datanodes, replication, remote), lambda step: progress.update(f"The HDFS “{name}”: {step}")
         )

@@ -207,8 +207,9 @@ def remove(name: Annotated[str, typer.Argument(help="Name of the lake.")]) -> No
 @app.command("list")
 def list_lakes(as_json: JsonOption = False) -> None:
     """List the lakes of this home; a star marks the default."""
-    from rich.console import Console
     from rich.table import Table
+
+    from penstock.cli.output import plain_console
 
     found = _listed()
     if as_json:
@@ -220,7 +221,7 @@ def list_lakes(as_json: JsonOption = False) -> None:
         endpoints = "\n".join(lake["endpoints"])
         table.add_row(mark, lake["name"], lake["kind"], lake["bucket"], endpoints, lake.get("credentials", ""))
     if table.row_count:
-        Console().print(table)
+        plain_console().print(table)
     else:
         typer.echo("There are no lakes; penstock lake up starts the embedded one")
 
@@ -284,15 +285,13 @@ def check(lake: LakeOption = None, as_json: JsonOption = False) -> None:
 
     The exit code is 1 if an essential feature is missing.
     """
-    from rich.console import Console
-
-    from penstock.cli.output import print_rows
+    from penstock.cli.output import plain_console, print_rows
     from penstock.lake.checks.verdicts import LakeCheck, usable
 
     lakes = Lakes(Home.default())
     chosen = lakes.get(lake)
     require_s3(chosen, "The check")
-    errors = Console(stderr=True)
+    errors = plain_console(stderr=True)
     with errors.status(f"Checking “{chosen.name}”") as progress:
         checker = LakeCheck(
             chosen,

@@ -14,7 +14,7 @@ import typer
 
 from penstock import units
 from penstock.cli import options
-from penstock.cli.output import count, moment, size
+from penstock.cli.output import count, moment, plain_console, size
 from penstock.errors import InvalidInput, LakeError
 from penstock.formats import certificates
 from penstock.home import Home, write_atomically
@@ -244,7 +244,6 @@ def sweep(
 
 
 def _print(lake: Lake, swept: SweepReport, before: datetime, because_of: Application | None) -> None:
-    from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
@@ -262,7 +261,7 @@ def _print(lake: Lake, swept: SweepReport, before: datetime, because_of: Applica
             moment(found.newest),
             found.action,
         )
-    Console().print(table)
+    plain_console().print(table)
     typer.echo(f"Found {len(swept.found)} leftovers among {listed}; those touched after {moment(before)} are kept")
     if because_of is not None:
         typer.echo(f"  because application {because_of.id} ({because_of.spec.name}) has been running since then")

@@ -37,6 +37,17 @@ def test_without_a_terminal_a_row_is_one_line() -> None:
     assert all(f"{n}23 456 789.12" in row for n in range(12))
 
 
+def test_a_cell_is_printed_as_it_is_whatever_brackets_it_has() -> None:
+    reasons = ["✗ no file [/tmp/x]", "spark.x=[a]"]
+    console = Console(file=io.StringIO(), width=80, force_terminal=True, color_system=None)
+    table = Table(("arm", "reason"), [("Spark [tuned]", reason) for reason in reasons])
+    show_document(console, Document("", "Done.", (), [], [Section("", parts=[table], brief=True)]))
+    printed = console.file.getvalue()  # type: ignore[attr-defined]
+    assert [line.strip() for line in printed.splitlines() if "Spark" in line] == [
+        f"Spark [tuned]  {reason}" for reason in reasons
+    ]
+
+
 @given(st.integers(1, 400))
 def test_columns_are_all_there_once_in_their_order_beside_the_first(width: int) -> None:
     tables = columns_that_fit(WIDE, width)
