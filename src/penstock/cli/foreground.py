@@ -15,7 +15,7 @@ from functools import partial
 from types import FrameType
 from typing import IO, Any, Protocol
 
-from penstock.cli.output import closing_line, count, duration, plain_console, size
+from penstock.cli.output import closing_line, count, duration, plain_console, size, visible
 from penstock.cli.target import Follower, Target
 from penstock.clusters.backend import Observation
 from penstock.engine.policy.lifecycle import STOPPED_BY_USER
@@ -81,7 +81,7 @@ class LineDisplay:
 
     def _say(self, text: str) -> None:
         self._said, self._said_at = text, time.monotonic()
-        print(text, file=self._stream, flush=True)
+        print(visible(text), file=self._stream, flush=True)
 
 
 class LiveDisplay:
@@ -98,7 +98,7 @@ class LiveDisplay:
 
         self._group, self._table, self._bar, self._text = Group, Table, ProgressBar, Text
         self._spinner = Spinner("dots")
-        self._console = plain_console(stderr=True)
+        self._console = plain_console(sys.stderr)
         self._new_live = partial(RichLive, console=self._console, transient=True, refresh_per_second=8)
         self._live: Any = None
 
@@ -213,7 +213,7 @@ def report_result(application: Application, *, quiet: bool = False) -> int:
         print(closing_line(application), file=sys.stderr)
         summary = application.summary or {}
         if application.reason and application.state is not State.FINISHED:
-            print(f"  why  {application.reason.message}", file=sys.stderr)
+            print(f"  why  {visible(application.reason.message)}", file=sys.stderr)
             fix = application.reason.fix or f"read the log: penstock logs {application.id}"
             print(f"  fix  {fix}", file=sys.stderr)
         if problem := summary.get("artefacts_problem"):

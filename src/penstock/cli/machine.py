@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 import time
 from typing import TYPE_CHECKING, Annotated
 
@@ -123,7 +124,7 @@ def doctor(
 
     url = options.service_url(service)
     home = Home.default()
-    with plain_console(stderr=True).status("Looking"):
+    with plain_console(sys.stderr).status("Looking"):
         rows = list(Examination(home, url).rows())
     wrong = sum(row.verdict.outcome is Outcome.FAILED for row in rows)
     if as_json:

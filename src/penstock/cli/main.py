@@ -221,13 +221,13 @@ def _explained(error: PenstockError) -> SystemExit:
 
 
 def _explain(error: PenstockError) -> None:
-    from penstock.cli.output import colours
+    from penstock.cli.output import colours, visible
 
     red, bold, plain = colours(sys.stderr)
-    lines = [f"{red}{bold}{error.problem}{plain}"]
+    lines = [f"{red}{bold}{visible(error.problem)}{plain}"]
     for label, text in (("why", error.why), ("fix", error.fix)):
         if text:
-            lines.append(f"  {bold}{label}{plain}  " + text.replace("\n", "\n       "))
+            lines.append(f"  {bold}{label}{plain}  " + visible(text).replace("\n", "\n       "))
     print("\n".join(lines), file=sys.stderr)
 
 

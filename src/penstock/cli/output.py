@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import csv
+import functools
 import json
 import os
+import re
 import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -33,6 +35,9 @@ STYLES = {
 
 # Rich measures a table against a console, and never returns more than that console's width.
 _WIDEST = 1_000_000
+_PIPE = 500
+"""Columns of what is no terminal."""
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
 def colours(stream: IO[str]) -> tuple[str, str, str]:
@@ -42,22 +47,38 @@ def colours(stream: IO[str]) -> tuple[str, str, str]:
     return "", "", ""
 
 
-def plain_console(*, stderr: bool = False) -> Console:
-    """The console of every command: it prints brackets as they are, and does not fold lines on a pipe.
+def plain_console(stream: IO[str] | None = None, *, width: int | None = None) -> Console:
+    """The console of every command, by default on standard output.
 
-    Names, comments and errors are their users' own: as markup, `[draft]` would vanish and `[/x]` raise an error.
+    Names, comments, values and errors are of many users, so that it prints them as they are: brackets are no markup,
+    and control characters are shown, as `\\x1b`, not sent to the terminal. On a pipe no line is folded.
     """
-    from rich.console import Console
+    stream = stream or sys.stdout
+    fallback = None if stream.isatty() else _PIPE
+    return _console_class()(file=stream, width=width or fallback, markup=False, highlight=False)
 
-    stream = sys.stderr if stderr else sys.stdout
-    return Console(width=None if stream.isatty() else 500, markup=False, highlight=False, stderr=stderr)
+
+@functools.cache
+def _console_class() -> type[Console]:
+    from rich.console import Console
+    from rich.segment import Segment
+
+    class VisibleConsole(Console):
+        def render(self, *args: Any, **options: Any) -> Iterator[Segment]:
+            for text, style, control in super().render(*args, **options):
+                yield Segment(text if control else visible(text), style, control)
+
+    return VisibleConsole
+
+
+def visible(text: str) -> str:
+    """Return the text with its control characters, but for tabs and ends of lines, as `\\x1b`."""
+    return _CONTROL.sub(lambda found: f"\\x{ord(found.group()):02x}", text)
 
 
 def whole_width(table: Table) -> int:
     """The width in columns at which nothing of the table is folded or cut off."""
-    from rich.console import Console
-
-    return Console(width=_WIDEST, markup=False).measure(table).maximum
+    return plain_console(width=_WIDEST).measure(table).maximum
 
 
 def size(count: float | None) -> str:
@@ -220,7 +241,6 @@ def _write_csv(result: Result, stream: IO[str]) -> None:
 
 def _write_table(result: Result, stream: IO[str], limit: int) -> None:
     from rich.box import SIMPLE_HEAD
-    from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
@@ -230,8 +250,10 @@ def _write_table(result: Result, stream: IO[str], limit: int) -> None:
         right = str(column["type"]).lower().startswith(numeric)
         table.add_column(Text(column["name"]), justify="right" if right else "left", overflow="fold")
     for row in result["rows"]:
-        table.add_row(*(Text(_text(value, null="NULL"), style="dim" if value is None else "") for value in row))
-    console = Console(file=stream, markup=False)
+        table.add_row(
+            *(Text(visible(_text(value, null="NULL")), style="dim" if value is None else "") for value in row)
+        )
+    console = plain_console(stream)
     if stream.isatty():
         console.print(table)
     else:
@@ -244,7 +266,7 @@ def _write_table(result: Result, stream: IO[str], limit: int) -> None:
     more = f" (the first {limit}; --limit shows more)" if result.get("truncated") else ""
     seconds = result.get("elapsed_ms", 0) / 1000
     closing = f"{count} row{'' if count == 1 else 's'}{more}, {seconds:.2f} s"
-    console.print(closing, style="dim", highlight=False, soft_wrap=True)
+    console.print(closing, style="dim", soft_wrap=True)
 
 
 def _text(value: Any, *, null: str) -> str:

@@ -5,9 +5,13 @@ from __future__ import annotations
 import ast
 import io
 import json
+import re
+import sys
 from pathlib import Path
 
 import pytest
+from rich.table import Table
+from rich.text import Text
 
 import penstock.cli
 from penstock.cli.output import plain_console, write
@@ -63,16 +67,38 @@ def test_json_is_json() -> None:
 
 def test_a_console_prints_what_users_wrote_as_it_is_on_a_line_of_its_own(capsys: pytest.CaptureFixture[str]) -> None:
     plain_console().print(f"http://[fe80::1]:9000 [/b] {'x' * 200}")
-    plain_console(stderr=True).print("[draft]")
+    plain_console(sys.stderr).print("[draft]")
     assert capsys.readouterr() == (f"http://[fe80::1]:9000 [/b] {'x' * 200}\n", "[draft]\n")
 
 
-def test_no_command_makes_a_console_that_reads_brackets_as_markup() -> None:
+@pytest.mark.parametrize("terminal", [False, True])
+def test_control_characters_of_another_users_name_are_shown_and_not_sent_to_the_terminal(terminal: bool) -> None:
+    stream = io.StringIO()
+    stream.isatty = lambda: terminal  # type: ignore[method-assign]
+    table = Table("name", box=None)
+    table.add_row(Text("a\x1b]0;title\x07b\x9b2J", style="red"))
+    table.add_row("c\x1b[2Jd")
+    console = plain_console(stream, width=80)
+    console.print(table)
+    console.print("e\x7ff")
+    printed = stream.getvalue()
+    assert r"a\x1b]0;" in printed
+    assert r"c\x1b[2J" in printed
+    assert r"e\x7ff" in printed
+    assert not re.search(r"[\x07\x7f\x9b]|\x1b(?!\[[0-9;]*m)", printed)
+
+
+def test_values_are_no_commands_to_the_terminal_either() -> None:
+    result = {**RESULT, "rows": [[1, "a\x1b[2J" * 30]]}
+    assert r"a\x1b[2J" * 30 in written("table", result)
+    assert "a\x1b[2J" * 30 in written("csv", result)
+
+
+def test_no_command_makes_another_console_than_that() -> None:
     calls = [
-        (str(path), node.lineno, [one.arg for one in node.keywords])
+        f"{path}:{node.lineno}"
         for path in Path(*penstock.cli.__path__).rglob("*.py")
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
         if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "Console"
     ]
-    assert calls
-    assert not [call for call in calls if "markup" not in call[2]]
+    assert not calls

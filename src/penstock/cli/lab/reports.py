@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Optional
 
 import typer
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
@@ -24,6 +23,8 @@ from penstock.errors import InvalidInput, ValidationFailed
 from penstock.home import Home
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from penstock.lab.analysis.cost import Protection
     from penstock.lab.records import Run
     from penstock.lab.report.elements.render import Document
@@ -63,9 +64,7 @@ def show_document(console: Console, document: Document) -> None:
     for part in terminal_tables(document):
         everything = list(range(len(part.columns)))
         # A file has no width limit.
-        page = (
-            console if console.is_terminal else Console(file=console.file, width=_width(part, everything), markup=False)
-        )
+        page = console if console.is_terminal else plain_console(console.file, width=_width(part, everything))
         for columns in columns_that_fit(part, page.width):
             page.print(_table(part, columns))
             page.print()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 import time
 from typing import TYPE_CHECKING, Annotated, Optional
 
@@ -60,7 +61,7 @@ def up(
     home = Home.default()
     cluster = HdfsCluster(home, name)
     began = time.monotonic()
-    with plain_console(stderr=True).status(f"Starting the HDFS “{name}”") as progress:
+    with plain_console(sys.stderr).status(f"Starting the HDFS “{name}”") as progress:
         lake = cluster.up(
             ShapeRequest(datanodes, replication, remote), lambda step: progress.update(f"The HDFS “{name}”: {step}")
         )

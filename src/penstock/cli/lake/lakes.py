@@ -291,7 +291,7 @@ def check(lake: LakeOption = None, as_json: JsonOption = False) -> None:
     lakes = Lakes(Home.default())
     chosen = lakes.get(lake)
     require_s3(chosen, "The check")
-    errors = plain_console(stderr=True)
+    errors = plain_console(sys.stderr)
     with errors.status(f"Checking “{chosen.name}”") as progress:
         checker = LakeCheck(
             chosen,
