@@ -11,7 +11,7 @@ import pytest
 import uvicorn
 
 from penstock.service import server as patience
-from penstock.service.server import HeaderTimeoutProtocol
+from penstock.service.server import TimeoutProtocol
 from tests.support.waiting import within
 
 
@@ -24,9 +24,7 @@ async def answer(scope: Any, receive: Any, send: Any) -> None:
 def address(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[str, int]]:
     monkeypatch.setattr(patience, "HEADER_TIMEOUT_SECONDS", 0.3)
     listener = socket.create_server(("127.0.0.1", 0))
-    server = uvicorn.Server(
-        uvicorn.Config(answer, http=HeaderTimeoutProtocol, ws="none", lifespan="off", log_config=None)
-    )
+    server = uvicorn.Server(uvicorn.Config(answer, http=TimeoutProtocol, ws="none", lifespan="off", log_config=None))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
     thread.start()
     within(lambda: server.started)

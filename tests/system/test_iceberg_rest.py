@@ -152,7 +152,10 @@ def test_an_instance_does_not_see_the_namespaces_of_another(served: Served, toke
     assert ours.load_namespace_properties("team_a")["penstock.instance"] == "team-a"
     assert ("team_a",) in ours.list_namespaces()
     assert ("team_a",) not in theirs.list_namespaces()
+    assert ours.list_namespaces("team_a") == theirs.list_namespaces("default") == []
     for attempt in (
+        lambda: theirs.list_namespaces("team_a"),
+        lambda: ours.list_namespaces("no_such_parent"),
         lambda: theirs.list_tables("team_a"),
         lambda: theirs.list_tables("TEAM_A"),
         lambda: theirs.create_table("team_a.mine", ROWS),
@@ -181,7 +184,8 @@ SPELLINGS = (
     "%74reasure",
     "treasure%00",
     "treasure%1Fgold",
-    "sales/../treasure",
+    "thieves/%2e%2e/treasure",
+    "treasure/%2e",
     "x%2Ftreasure",
 )
 

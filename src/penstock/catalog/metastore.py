@@ -154,7 +154,7 @@ class Metastore:
         # A name is not a pattern: brackets and stars in it are literal.
         found = self.tables(re.sub(r"([*?\[])", r"[\1]", full))
         if not found:
-            raise NotFound(f"There is no table {full}", why="the catalog does not list it", fix="penstock tables")
+            raise no_such_table(full)
         return found[0]
 
     def locations(self, name: str) -> list[str]:
@@ -202,6 +202,10 @@ class Metastore:
                     why=f"DataNucleus SchemaTool ended with {making.ending}:\n{last}",
                     fix="fix the cause and run the command again; it completes the existing tables",
                 )
+
+
+def no_such_table(full_name: str) -> NotFound:
+    return NotFound(f"There is no table {full_name}", why="the catalog does not list it", fix="penstock tables")
 
 
 class DatabaseOwners:

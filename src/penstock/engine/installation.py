@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from penstock.catalog.database import Database
@@ -158,16 +158,20 @@ def warm(
         yield progress
 
 
-def recent_use(home: Home) -> list[tuple[Application, IoMetrics]]:
-    """The last five applications that read through the cache, newest first; none while the database is down."""
+def recent_use(home: Home, instances: Collection[str] | None = None) -> list[tuple[Application, IoMetrics]]:
+    """The last five applications that read through the cache, newest first; none while the database is down.
+
+    They are those of `instances`, or of all instances for None.
+    """
     if Database(home).status().state != "up":
         return []
-    uses = ((application, IoMetrics.of(application.summary or {})) for application in Engine(home).list(limit=50))
+    recent = Engine(home).list(instances=instances, limit=50)
+    uses = ((application, IoMetrics.of(application.summary or {})) for application in recent)
     return [(application, use) for application, use in uses if use and use.hit_rate is not None][:5]
 
 
-def status(home: Home) -> dict[str, Any]:
-    """The page-cache tiers with their fill, and the hit rates of the last applications."""
+def status(home: Home, *, instances: Collection[str] | None = None) -> dict[str, Any]:
+    """The page-cache tiers with their fill, and the hit rates of the last applications (see `recent_use`)."""
     return {
         "tiers": [
             {
@@ -182,7 +186,7 @@ def status(home: Home) -> dict[str, Any]:
         ],
         "applications": [
             {"id": application.id, "name": application.spec.name, "hit_rate": use.hit_rate, "read_bytes": use.read}
-            for application, use in recent_use(home)
+            for application, use in recent_use(home, instances)
         ],
     }
 

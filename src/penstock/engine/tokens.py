@@ -10,7 +10,7 @@ import hashlib
 import hmac
 import secrets
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -94,7 +94,7 @@ def verify_token(token: Token | None, secret: str, *, at: datetime) -> Caller:
             why=f"it was valid until {token.expires_at.isoformat()}",
             fix="penstock token create NAME makes a new one",
         )
-    return Caller(token.id, token.name, token.grants)
+    return Caller(token.id, token.name, token.grants, token.secret_hash)
 
 
 def is_current(token: Token, secret_hash: str, *, at: datetime) -> bool:
@@ -129,11 +129,16 @@ _ORDER = tuple(Scope)
 
 @dataclass(frozen=True)
 class Caller:
-    """An authenticated client. `grants` maps an instance's name, or `*` for all present and future ones, to a scope."""
+    """An authenticated client. `grants` maps an instance's name, or `*` for all present and future ones, to a scope.
+
+    `secret_hash` is that of the verified secret. Grants and streams are bound to it, not to the token's present one: a
+    request that was open while the token was rotated must get nothing that outlives the old secret.
+    """
 
     token_id: str
     name: str
     grants: Mapping[str, Scope]
+    secret_hash: str = field(default="", repr=False)
 
     def may(self, scope: Scope, instance: str = EVERY_INSTANCE) -> bool:
         """Return whether the caller has the scope on that instance, or on all instances by default."""

@@ -163,7 +163,7 @@ class BrowserGrants:
                 fix="send the token with the request instead",
             )
         secret, at = secrets.token_urlsafe(32), self._clock()
-        added = PageGrant(path, caller.token_id, self._store.get(caller.token_id).secret_hash, at + GRANT_LIFETIME)
+        added = PageGrant(path, caller.token_id, caller.secret_hash, at + GRANT_LIFETIME)
         self._store.add_grant(grant_digest("page", secret), added, at=at)
         return BrowserGrant(cookie_name(path), secret, path)
 
@@ -187,7 +187,7 @@ def grant_caller(held: PageGrant, current: Callable[[str], Token], *, at: dateti
         return None
     if held.ends_at <= at or not is_current(token, held.token_hash, at=at):
         return None
-    return Caller(token.id, token.name, token.grants)
+    return Caller(token.id, token.name, token.grants, token.secret_hash)
 
 
 def cookie_name(path: str, prefix: str = COOKIE_PREFIX) -> str:

@@ -134,9 +134,8 @@ class Service:
         self.browser_grants = BrowserGrants(self.tokens, now)
         self.request_counts = RequestCounts(self.bounds)
         self.spark_ui = SparkUi(self.tokens, now)
-        self.iceberg = IcebergFront(
-            IcebergCatalog(self.home), DatabaseOwners(Database(self.home)), CredentialVendor(Lakes(self.home))
-        )
+        self.database_owners: Callable[[], Mapping[str, str]] = DatabaseOwners(Database(self.home))
+        self.iceberg = IcebergFront(IcebergCatalog(self.home), self.database_owners, CredentialVendor(Lakes(self.home)))
 
     def notify(self, application_id: str) -> None:
         """Announce that an application changed. Called on the event loop."""

@@ -20,7 +20,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
 
-from anyio import CapacityLimiter, to_thread
+from anyio import CapacityLimiter, fail_after, to_thread
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from penstock.engine.repository.applications import now
@@ -119,9 +119,9 @@ class Slot:
 
 
 async def while_valid(
-    pieces: AsyncGenerator[bytes, None], token: Token, current: Callable[[str], Token]
+    pieces: AsyncGenerator[bytes, None], caller: Caller, current: Callable[[str], Token]
 ) -> AsyncGenerator[bytes, None]:
-    """Yield the pieces while the token is valid.
+    """Yield the pieces while the token that the caller presented is valid.
 
     Raises `Unauthenticated` some seconds after the token was revoked, rotated or has expired, also while no piece
     arrives.
@@ -133,7 +133,7 @@ async def while_valid(
         while True:
             await asyncio.wait([coming], timeout=max(0.0, look_at - clock()))
             if clock() >= look_at:
-                await to_thread.run_sync(_require_valid, token, current)
+                await to_thread.run_sync(_require_valid, caller, current)
                 look_at = clock() + _LOOK_AT_TOKEN_SECONDS
             if coming.done():
                 if (piece := coming.result()) is None:
@@ -155,12 +155,12 @@ async def _next(pieces: AsyncGenerator[bytes, None]) -> bytes | None:
     return None
 
 
-def _require_valid(token: Token, current: Callable[[str], Token]) -> None:
+def _require_valid(caller: Caller, current: Callable[[str], Token]) -> None:
     try:
-        found = current(token.id)
+        found = current(caller.token_id)
     except NotFound:
         raise invalid_token() from None
-    if not is_current(found, token.secret_hash, at=now()):
+    if not is_current(found, caller.secret_hash, at=now()):
         raise invalid_token()
 
 
@@ -271,22 +271,21 @@ class Guard:
                 present = {name.lower() for name, _ in message["headers"]}
                 more = [header for header in _HEADERS if header[0] not in present]
                 message["headers"] = [*message["headers"], *more, (b"x-request-id", request_id.encode())]
-            # wait_for costs a task for each message, which only streams are worth.
-            if message.get("more_body"):
-                await asyncio.wait_for(send(message), self._limits.send_seconds)
-            else:
+            # The first message waits, too: for the client to read the previous answer of a pipeline.
+            with fail_after(self._limits.send_seconds):
                 await send(message)
 
         try:
             await self._answered(scope, receive, answer, request_id)
         except (TimeoutError, asyncio.TimeoutError):
-            status = 499  # the client stopped reading; returning closes its connection
+            status = 499  # the client stopped reading; returning closes its connection, which `TimeoutProtocol` aborts
         except PenstockError:
             status = 499  # raised by a stream: the response is cut off, so that the client notices
         except Exception as error:
             response = internal_error_response(error, request_id)
             if not answering:
-                await response(scope, receive, answer)
+                with contextlib.suppress(TimeoutError):
+                    await response(scope, receive, answer)
         finally:
             self._report(_seen(scope, status, time.monotonic() - began))
 

@@ -1,6 +1,7 @@
 """The process of `penstock serve`: the first token, the database, the HTTP server, the graceful shutdown.
 
-A connection that does not send a complete request head within the header timeout is closed.
+A connection that does not send a complete request head within the header timeout is closed, and one whose client does
+not read its answers is aborted.
 """
 
 from __future__ import annotations
@@ -34,26 +35,35 @@ from penstock.recovery import keep_going
 from penstock.service import access_log
 from penstock.service.app import ByPort, create_app
 from penstock.service.context import NoReports, Reports, Service
+from penstock.service.guards import RequestLimits
 from penstock.service.ibm.configuration import instances_by_home
 from penstock.service.listening import GRACE_SECONDS, Listening, bind, refuse_unsafe, spark_pages_listening
 from penstock.service.spark_ui.access import SparkOrigin, validate_url
 from penstock.service.spark_ui.pages import create_spark_app
 
 HEADER_TIMEOUT_SECONDS = 15.0
+LEAST_READ_BYTES = 64 << 10
+"""The least that a client has to read of a full write buffer in `send_seconds`: 1 KiB/s, less than any network has."""
 
 
-class HeaderTimeoutProtocol(H11Protocol):
-    """HTTP/1.1 with a timeout for the request head.
+class TimeoutProtocol(H11Protocol):
+    """HTTP/1.1 with a timeout for the request head, and one for answers that the client does not read.
 
-    uvicorn waits for a head without a limit: a thousand idle sockets would cost an attacker nothing, and the service
-    all its descriptors.
+    uvicorn waits for both without a limit: a thousand idle sockets would cost an attacker nothing, and the service all
+    its descriptors. While a client does not read, the answer to its next pipelined request waits, and so does `close`,
+    which sends the write buffer first. Such a connection is aborted within twice `send_seconds`.
     """
 
+    send_seconds = RequestLimits.send_seconds
     _deadline: asyncio.TimerHandle | None = None
+    _check: asyncio.TimerHandle | None = None
+    _unread: int | None = None
+    """The size of the write buffer at the last check; None unless the service was waiting for it to drain."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
         self._expect_head()
+        self._check = self.loop.call_later(self.send_seconds, self._require_progress)
 
     def data_received(self, data: bytes) -> None:
         if self._deadline is None and self._idle():
@@ -64,7 +74,23 @@ class HeaderTimeoutProtocol(H11Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._forget_deadline()
+        if self._check is not None:
+            self._check.cancel()
         super().connection_lost(exc)
+
+    def resume_writing(self) -> None:
+        self._unread = None
+        super().resume_writing()
+
+    def _require_progress(self) -> None:
+        """Abort the connection if its write buffer has hardly shrunk since the last check."""
+        unread = self.transport.get_write_buffer_size()
+        waiting = self.flow.write_paused or self.transport.is_closing()
+        if waiting and self._unread is not None and unread > self._unread - LEAST_READ_BYTES:
+            self.transport.abort()
+            return
+        self._unread = unread if waiting else None
+        self._check = self.loop.call_later(self.send_seconds, self._require_progress)
 
     def _idle(self) -> bool:
         """Return whether no request is being answered; a cycle begins when its head is complete."""
@@ -131,7 +157,7 @@ def serve(
             create_app(service, log_request=access_log.log_request, background_tasks=background_tasks),
             {pages.port: spark_app},
         ),
-        http=HeaderTimeoutProtocol,
+        http=TimeoutProtocol,
         ws="none",
         log_config=None,
         access_log=False,

@@ -8,7 +8,8 @@ from collections.abc import Iterator
 import pytest
 import sqlalchemy as sa
 
-from penstock.catalog.database import Database
+from penstock.catalog.database import METASTORE, Database
+from penstock.catalog.tables import OWNER
 from penstock.engine.policy.scheduling import Instance
 from penstock.engine.tokens import EVERY_INSTANCE, Scope, TokenStore
 from penstock.engine.webhooks import shown_secret
@@ -25,7 +26,8 @@ from tests.support.service_process import serving
 @pytest.fixture(scope="module")
 def scene(tmp_path_factory: pytest.TempPathFactory, database_template: DatabaseTemplate) -> Iterator[Scene]:
     home = Home(tmp_path_factory.mktemp("thieves"))
-    database_template.copy_to(home)
+    database_template.copy_to(home, metastore=True)
+    _databases(home)
     lakes = Lakes(home)
     sales = lakes.add(Lake("sales", ("http://127.0.0.1:9",), "sales", ""), Credentials("owner", f"{CANARY}-own"))
     keys = Credentials(f"{CANARY}-access", f"{CANARY}-secret")
@@ -77,6 +79,31 @@ def scene(tmp_path_factory: pytest.TempPathFactory, database_template: DatabaseT
         Database(home).down()
 
 
+_CACHED = {"s3_requests": {"GET": 1}, "lake": {"bytes_from_memory": 8}}
+"""The counts of an application that read through the page cache."""
+_DATABASES = (
+    """INSERT INTO "DBS" ("DB_ID", "DB_LOCATION_URI", "NAME")
+       VALUES (1000000, 's3a://sales/canary', :victim), (1000001, 's3a://sales/loot', 'loot')""",
+    """INSERT INTO "DATABASE_PARAMS" ("DB_ID", "PARAM_KEY", "PARAM_VALUE")
+       VALUES (1000000, :owner, :victim), (1000001, :owner, :thief)""",
+    """INSERT INTO "SDS" ("SD_ID", "IS_COMPRESSED", "IS_STOREDASSUBDIRECTORIES", "LOCATION", "NUM_BUCKETS")
+       VALUES (1000000, false, false, 's3a://sales/' || :canary, 0)""",
+    """INSERT INTO "TBLS" ("TBL_ID", "CREATE_TIME", "DB_ID", "LAST_ACCESS_TIME", "RETENTION", "IS_REWRITE_ENABLED",
+         "SD_ID", "TBL_NAME", "TBL_TYPE")
+       VALUES (1000000, 0, 1000000, 0, 0, false, 1000000, 'gold', 'EXTERNAL_TABLE')""",
+)
+
+
+def _databases(home: Home) -> None:
+    """Make a database of the victim with a table, and the thief's own database “loot”, as Hive's metastore would."""
+    metastore = Database(home).engine(METASTORE)
+    values = {"victim": VICTIM, "thief": THIEF, "owner": OWNER, "canary": CANARY}
+    with metastore.begin() as connection:
+        for statement in _DATABASES:
+            connection.execute(sa.text(statement), values)
+    metastore.dispose()
+
+
 def _victims_application(engine: FakeEngine, home: Home, records: sa.Engine, lake: Lake) -> str:
     """Make an ended application with everything that a thief could steal."""
     made = engine.enqueue(
@@ -101,7 +128,7 @@ def _victims_application(engine: FakeEngine, home: Home, records: sa.Engine, lak
         connection.execute(sa.text("ALTER TABLE applications DISABLE TRIGGER USER"))
         connection.execute(
             sa.text("UPDATE applications SET summary = :summary WHERE id = :id"),
-            {"id": made.id, "summary": json.dumps({"artefacts": log.parent.as_uri(), "note": CANARY})},
+            {"id": made.id, "summary": json.dumps({"artefacts": log.parent.as_uri(), "note": CANARY, **_CACHED})},
         )
         connection.execute(sa.text("ALTER TABLE applications ENABLE TRIGGER USER"))
     return made.id

@@ -158,6 +158,6 @@ def to_the_victims(path: str, scene: Scene) -> str:
         "digest": "0" * 64,
         "run_id": "r-1",
         "path": "jobs/",
-        "name": "driver.log" if "/logs/" in path else VICTIM,
+        "name": "driver.log" if "/logs/" in path else f"{VICTIM}.gold" if "/tables/" in path else VICTIM,
     }
     return filled(path, victims)

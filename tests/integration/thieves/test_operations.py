@@ -34,16 +34,17 @@ from tests.integration.thieves.scene import (
 from tests.support.waiting import within
 
 OPEN = {"/health/live", "/health/ready"}
-ELSEWHERE = {"/v1/changes", "/v1/tables", "/v1/tables/{name}", "/v1/tables/{name}/preview"}
+ELSEWHERE = {"/v1/changes"}
 """Operations that are not tried as a tenant.
 
-The stream does not end (`tests/unit/service/test_streaming_feed.py` tests who receives which events); the catalog
-belongs to every tenant and would start a JVM.
+The stream does not end (`tests/unit/service/test_streaming_feed.py` tests who receives which events).
 """
 
 
 def _names_a_victim(path: str, names: list[str]) -> bool:
-    return bool({"application_id", "session_id", "instance_id", "token_id"} & set(names)) or "/instances/{name}" in path
+    named = ("/instances/{name}", "/tables/{name}")
+    ids = {"application_id", "session_id", "instance_id", "token_id"}
+    return not ids.isdisjoint(names) or any(part in path for part in named)
 
 
 def test_there_are_more_attempts_than_promised() -> None:
@@ -216,6 +217,17 @@ SPELLINGS = (
     "/v1/instances/%76ictims/webhook-key",
     "/v1/instances/victims%00/webhook-key",
     "/v1/instances/thieves%2f..%2fvictims/webhook-key",
+    "/v1/tables/victims.gold",
+    "/v1/tables/victims.GOLD/preview",
+    "/v1/tables/*.gold",
+    "/iceberg/v1/thieves/namespaces/victims",
+    "/iceberg/v1/thieves/namespaces?parent=victims",
+    "/iceberg/v1/thieves/namespaces/loot/%2e%2e/victims",
+    "/iceberg/v1/thieves/namespaces/loot/%2e%2E/victims/properties",
+    "/iceberg/v1/thieves/namespaces/loot/%2e%2e/victims/tables/gold?purgeRequested=true",
+    "/iceberg/v1/thieves/namespaces/loot/tables/%2e%2e/.%2e/victims/tables/gold",
+    "/iceberg/v1/thieves/namespaces/loot/../victims/tables/gold",
+    "/iceberg/v1/thieves/namespaces/%2e/victims",
     "/v1/spark-history/{lake}/",
     "/v1/spark-history/sales/history/{id}/jobs/",
     "/v1/spark-history/..%2f..%2ftokens/x",
@@ -272,6 +284,10 @@ QUESTIONS = (
     "/v1/instances",
     "/v1/queue",
     "/v1/lakes",
+    "/v1/cache",
+    "/v1/tables",
+    "/v1/tables?pattern=victims.*",
+    "/v1/tables?pattern=*old",
     "/v1/history",
     "/v1/history?lake={lake}",
     "/v1/audit",
@@ -310,6 +326,9 @@ def test_what_thieves_look_for_is_there_for_the_victim(scene: Scene) -> None:
         f"/v1/applications/{scene.application}/logs/driver.log",
         f"/v4/analytics_engines/{VICTIM}/spark_applications/{scene.application}",
         "/v1/instances",
+        "/v1/cache",
+        "/v1/tables",
+        "/v1/tables/victims.gold",
     ):
         status, text = scene.asks("GET", path, headers=scene.as_(VICTIM))
         assert status == 200, text

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterator
 from http.cookies import Morsel, SimpleCookie
 from pathlib import Path
 
@@ -62,6 +64,21 @@ def test_no_other_page_can_make_the_browser_use_the_cookie(tmp_path: Path, site:
     found = cookie(granted.headers["set-cookie"])
     sent = {"Cookie": f"{found.key}={found.value}", "Sec-Fetch-Site": site}
     assert stage.client(None).get(REPORT, headers=sent).status_code == (404 if opens else 401)
+
+
+def test_a_body_that_arrives_after_the_rotation_of_the_token_opens_no_page(tmp_path: Path) -> None:
+    stage = Stage(tmp_path)
+    client = stage.client(Scope.READ)
+
+    def late() -> Iterator[bytes]:
+        stage.tokens.rotate(stage.tokens.list()[0].id)
+        yield json.dumps({"path": REPORT}).encode()
+
+    granted = client.post("/v1/browser-access", content=late(), headers={"Content-Type": "application/json"})
+    assert granted.status_code == 204
+    found = cookie(granted.headers["set-cookie"])
+    answer = stage.client(None).get(REPORT, headers={"Cookie": f"{found.key}={found.value}"})
+    assert answer.status_code == 401
 
 
 def test_nobody_is_granted_anything_without_a_token(tmp_path: Path) -> None:

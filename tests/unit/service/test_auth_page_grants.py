@@ -22,7 +22,7 @@ class World:
         self.now = START
         self.tokens = FakeTokens()
         made, _ = self.tokens.create("ada", {"*": Scope.READ})
-        self.ada = Caller(made.id, made.name, made.grants)
+        self.ada = Caller(made.id, made.name, made.grants, made.secret_hash)
         self.grants = self.service()
 
     def service(self) -> BrowserGrants:
@@ -90,6 +90,13 @@ def test_a_grant_ends_with_its_token(what: str) -> None:
     world.tokens.invalidate(world.ada.token_id, what, at=START)
     world.now = START + timedelta(minutes=1)
     assert not world.opens(REPORT, granted)
+
+
+def test_a_request_that_was_open_while_its_token_was_rotated_gets_no_grant_of_the_new_secret() -> None:
+    world = World()
+    world.tokens.rotate(world.ada.token_id)
+    granted = world.granted()
+    assert world.grants.caller(REPORT, {granted.cookie: granted.secret}) is None
 
 
 def test_rights_are_those_the_token_has_now() -> None:

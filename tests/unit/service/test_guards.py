@@ -81,22 +81,39 @@ def test_a_body_that_does_not_arrive_is_not_waited_for() -> None:
     assert sent[0]["status"] == 408
 
 
-def test_a_client_that_stops_reading_is_hung_up_on() -> None:
+@pytest.mark.parametrize("stuck", range(4), ids=["the-start", "the-first-piece", "a-piece", "the-end"])
+def test_a_client_that_stops_reading_is_hung_up_on(stuck: int) -> None:
     seen: list[AnsweredRequest] = []
-    virtual_time.run(_asked(RequestLimits(send_seconds=10.0), receive_after=0.0, stuck=True, seen=seen))
+    virtual_time.run(_asked(RequestLimits(send_seconds=10.0), receive_after=0.0, stuck=stuck, seen=seen))
     assert [answered.status for answered in seen] == [499]
 
 
+def test_a_client_that_reads_no_refusal_and_no_defect_is_hung_up_on() -> None:
+    seen: list[AnsweredRequest] = []
+    limits = RequestLimits(body_seconds=10.0, send_seconds=10.0)
+    virtual_time.run(_asked(limits, receive_after=30.0, stuck=0, seen=seen))
+    virtual_time.run(_asked(limits, receive_after=0.0, stuck=0, seen=seen, defect=ValueError()))
+    assert [answered.status for answered in seen] == [499, 500]
+
+
 async def _asked(
-    limits: RequestLimits, *, receive_after: float, stuck: bool = False, seen: list[AnsweredRequest] | None = None
+    limits: RequestLimits,
+    *,
+    receive_after: float,
+    stuck: int | None = None,
+    seen: list[AnsweredRequest] | None = None,
+    defect: Exception | None = None,
 ) -> list[dict[str, Any]]:
+    """Return the messages of an answer. The client does not read the one of the number `stuck`, nor any after it."""
     sent: list[dict[str, Any]] = []
 
     async def app(_scope: Any, receive: Any, send: Any) -> None:
         await receive()
+        if defect is not None:
+            raise defect
         await send({"type": "http.response.start", "status": 200, "headers": []})
-        for _ in range(3):
-            await send({"type": "http.response.body", "body": b"x", "more_body": True})
+        for number in range(3):
+            await send({"type": "http.response.body", "body": b"x", "more_body": number < 2})
 
     async def receive() -> dict[str, Any]:
         await asyncio.sleep(receive_after)
@@ -104,7 +121,7 @@ async def _asked(
 
     async def send(message: Any) -> None:
         sent.append(message)
-        if stuck and message["type"] == "http.response.body":
+        if stuck is not None and len(sent) > stuck:
             await asyncio.sleep(1000)
 
     scope = {"type": "http", "method": "GET", "path": "/", "headers": [], "query_string": b""}

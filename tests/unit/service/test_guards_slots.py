@@ -24,6 +24,7 @@ from tests.support import virtual_time
 from tests.unit.service.fakes import FakeTokens, Stage
 
 TOKEN = Token("t", "me", {}, "hash", now(), None)
+CALLER = Caller("t", "me", {}, "hash")
 FEW = ConcurrencyLimits(per_token=3, per_address=2, uploads_per_token=1)
 
 
@@ -214,7 +215,7 @@ def test_a_follower_is_let_go_once_his_token_is_not_valid_any_more(
 
     async def follow() -> float:
         with pytest.raises(Unauthenticated):
-            async for _ in while_valid(pieces(), TOKEN, since(60.0)):
+            async for _ in while_valid(pieces(), CALLER, since(60.0)):
                 pass
         await asyncio.sleep(0)
         assert left == [True]
@@ -236,6 +237,21 @@ def test_nothing_that_is_followed_outlives_a_revoked_token(
     assert client.get(path).status_code == 200
 
 
+@pytest.mark.parametrize("path", ["/v1/changes", "/v1/applications/app-1/logs/driver.log?follow=true"])
+def test_a_request_that_was_open_while_its_token_was_rotated_follows_nothing_with_the_new_secret(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, path: str
+) -> None:
+    stage = Stage(tmp_path)
+    stage.engine.enqueue(ApplicationSpec("s3a://lake/a.py", stage.engine.usual_size(), "a"))
+    monkeypatch.setattr(guards, "_LOOK_AT_TOKEN_SECONDS", 0.01)
+    client = stage.client(Scope.READ)
+    rotated = replace(stage.tokens.list()[0], secret_hash="another")
+    looks = Mock(side_effect=chain(repeat(rotated, 10), repeat(NotFound("There is no such token"))))
+    monkeypatch.setattr(stage.tokens, "get", looks)
+    assert client.get(path).status_code == 200
+    assert looks.call_count == 1
+
+
 def test_what_is_followed_comes_whole_and_ends_when_it_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(guards, "to_thread", virtual_time.Inline)
 
@@ -245,7 +261,7 @@ def test_what_is_followed_comes_whole_and_ends_when_it_ends(monkeypatch: pytest.
             yield str(number).encode()
 
     async def follow() -> list[bytes]:
-        return [piece async for piece in while_valid(pieces(), TOKEN, lambda _: TOKEN)]
+        return [piece async for piece in while_valid(pieces(), CALLER, lambda _: TOKEN)]
 
     assert virtual_time.run(follow()) == [b"0", b"1", b"2", b"3", b"4"]
 
@@ -264,7 +280,7 @@ def test_a_follower_who_leaves_leaves_nothing_behind(monkeypatch: pytest.MonkeyP
             left.append(True)
 
     async def leave() -> None:
-        following = while_valid(pieces(), TOKEN, lambda _: TOKEN)
+        following = while_valid(pieces(), CALLER, lambda _: TOKEN)
         assert await following.__anext__() == b"first"
         waits = asyncio.ensure_future(following.__anext__())
         await asyncio.sleep(2.0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -39,11 +40,14 @@ RENAME = {"source": {"namespace": ["Sales"], "name": "a"}, "destination": {"name
     ("request_", "expected"),
     [
         (asked("GET", "namespaces"), Intent(Action.LIST)),
-        (asked("GET", "namespaces", parent="Sales"), Intent(Action.READ, ("sales",))),
+        (asked("GET", "namespaces", parent="Sales"), Intent(Action.LIST, ("sales",))),
         (asked("POST", "namespaces", {"namespace": ["Sales"]}), Intent(Action.CREATE, ("sales",))),
         (asked("HEAD", "namespaces/SALES/tables/x"), Intent(Action.READ, ("sales",))),
         (asked("POST", "namespaces/sales/tables/x/metrics", {}), Intent(Action.READ, ("sales",))),
         (asked("POST", "namespaces/sales/tables/metrics", {}), Intent(Action.CHANGE, ("sales",))),
+        (asked("POST", "namespaces/sales/views/x/metrics", {}), Intent(Action.CHANGE, ("sales",))),
+        (asked("POST", "namespaces/sales/tables/x/metrics/y", {}), Intent(Action.CHANGE, ("sales",))),
+        (asked("DELETE", "namespaces/sales/tables/x/metrics"), Intent(Action.CHANGE, ("sales",))),
         (asked("POST", "namespaces/sales/properties", {}), Intent(Action.CHANGE, ("sales",))),
         (asked("DELETE", "namespaces/sales"), Intent(Action.CHANGE, ("sales",))),
         (asked("POST", "tables/rename", RENAME), Intent(Action.CHANGE, ("sales", "stock"))),
@@ -54,9 +58,7 @@ def test_a_request_says_what_it_would_do_to_which_namespaces(request_: Request, 
     assert intent_of(request_) == expected
 
 
-@pytest.mark.parametrize(
-    "name", ["", " sales", "sales ", "sa/les", "sales.orders", "sales\x1forders", "ſales", "\u212a"]
-)
+@pytest.mark.parametrize("name", [" sales", "sales ", "sa/les", "sales.orders", "sales\x1forders", "ſales", "\u212a"])
 def test_a_name_that_the_metastore_could_take_for_another_is_refused(name: str) -> None:
     with pytest.raises(InvalidInput):
         intent_of(Request("GET", ("namespaces", name), {}, b""))
@@ -64,7 +66,7 @@ def test_a_name_that_the_metastore_could_take_for_another_is_refused(name: str) 
         intent_of(asked("POST", "namespaces", {"namespace": [name]}))
 
 
-@pytest.mark.parametrize("body", [None, [], {"namespace": "sales"}, {"namespace": ["a", "b"]}, {"namespace": [1]}, {}])
+@pytest.mark.parametrize("body", [None, [], {"namespace": "sales"}, {"namespace": ["a", "b"]}, {"namespace": [""]}, {}])
 def test_a_body_without_a_namespace_of_one_level_is_refused(body: object) -> None:
     with pytest.raises(InvalidInput):
         intent_of(asked("POST", "namespaces", body))
@@ -76,6 +78,17 @@ def test_a_body_without_a_namespace_of_one_level_is_refused(body: object) -> Non
 def test_what_lies_outside_of_the_protocol_is_not_passed_on(path: str) -> None:
     with pytest.raises(NotFound):
         intent_of(asked("POST", path, RENAME))
+
+
+@pytest.mark.parametrize("part", ["", ".", ".."])
+@pytest.mark.parametrize(
+    "path",
+    ["{}", "{}/namespaces", "namespaces/{}", "namespaces/sales/{}/stock/tables/gold", "namespaces/sales/tables/{}"],
+)
+def test_a_part_that_an_http_client_resolves_is_not_passed_on(path: str, part: str) -> None:
+    for method in ("GET", "POST", "DELETE"):
+        with pytest.raises(NotFound):
+            intent_of(asked(method, path.format(part), RENAME))
 
 
 def require(who: Caller, request: Request, instance: str = "team-a") -> None:
@@ -234,6 +247,50 @@ def test_what_a_caller_may_not_do_never_reaches_the_catalog() -> None:
     with pytest.raises(PenstockError):
         stage.ask(asked("DELETE", "namespaces/stock"), TEAM_A)
     assert not stage.sent
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        asked("GET", "namespaces/sales/../stock/tables/gold"),
+        asked("DELETE", "namespaces/sales/../stock/tables/gold", purgeRequested="true"),
+        asked("POST", "namespaces/sales/../stock/properties", {"updates": {OWNER: "team-a"}}),
+        asked("POST", "namespaces/sales/tables/../../stock/tables", {"name": "more"}),
+        asked("POST", "namespaces/sales/./../stock/tables/gold", {"updates": []}),
+    ],
+)
+def test_dots_in_a_path_do_not_lead_from_an_own_namespace_to_another_instances(request_: Request) -> None:
+    stage = Stage(ok({}))
+    with contextlib.suppress(NotFound):
+        stage.ask(request_, TEAM_A)
+    assert [(sent.method, sent.url.raw_path) for sent in stage.sent] == []
+
+
+def test_whoever_only_reads_deletes_nothing_that_is_named_as_a_report_on_a_scan() -> None:
+    stage = Stage(ok())
+    for request in (
+        asked("DELETE", "namespaces/sales/tables/x/metrics"),
+        asked("POST", "namespaces/sales/views/x/metrics", {}),
+    ):
+        with pytest.raises(Forbidden):
+            stage.ask(request, READER_A)
+    assert not stage.sent
+
+
+def test_a_namespaces_children_are_none_and_not_the_namespaces_of_all_instances() -> None:
+    # The catalog lists everything: the front does not pass the parent on.
+    stage = Stage(ok({"namespaces": [["sales"], ["stock"]]}))
+    assert stage.ask(asked("GET", "namespaces", parent="Sales"), READER_A) == (200, {"namespaces": []})
+    assert [sent.url.raw_path for sent in stage.sent] == [b"/v1/lake/namespaces/sales"]
+    with pytest.raises(NoSuchNamespace):
+        stage.ask(asked("GET", "namespaces", parent="Stock"), READER_A)
+    assert len(stage.sent) == 1
+
+
+def test_a_parent_that_does_not_exist_has_no_list_of_children() -> None:
+    missing = {"error": {"code": 404, "type": "NoSuchNamespaceException", "message": "Namespace does not exist: x"}}
+    stage = Stage(lambda _: httpx.Response(404, json=missing))
+    assert stage.ask(asked("GET", "namespaces", parent="x"), READER_A) == (404, missing)
 
 
 def test_a_list_has_the_namespaces_that_the_caller_sees() -> None:

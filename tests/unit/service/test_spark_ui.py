@@ -31,7 +31,7 @@ class World:
         self.now = START
         self.tokens = FakeTokens()
         made, _ = self.tokens.create("ada", {"*": Scope.READ})
-        self.ada = Caller(made.id, made.name, made.grants)
+        self.ada = Caller(made.id, made.name, made.grants, made.secret_hash)
         self.spark_ui = SparkUi(self.tokens, lambda: self.now)
 
     def cookie(self, root: str = ROOT) -> SparkCookie:
@@ -95,6 +95,13 @@ def test_tickets_and_cookies_end_with_the_token(what: str) -> None:
         world.looks(ROOT, cookie)
     with pytest.raises(Unauthenticated):
         world.spark_ui.cookie(ticket.secret)
+
+
+def test_a_request_that_was_open_while_its_token_was_rotated_gets_no_ticket_of_the_new_secret() -> None:
+    world = World()
+    world.tokens.rotate(world.ada.token_id)
+    with pytest.raises(Unauthenticated):
+        world.cookie()
 
 
 def test_rights_are_those_the_token_has_now() -> None:

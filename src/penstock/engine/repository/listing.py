@@ -12,7 +12,7 @@ import json
 from collections.abc import Iterable
 from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass
-from datetime import datetime
+from datetime import datetime, timezone
 from typing import Any
 
 import sqlalchemy as sa
@@ -106,11 +106,21 @@ def _parsed(text: str) -> Cursor | None:
         cursor = Cursor(*parts)
         if cursor.sort.removeprefix("-") not in SORTS or "\0" in cursor.key + cursor.id:
             return None
-        if not cursor.sort.endswith("name") and cursor.key != NEVER:
-            datetime.fromisoformat(cursor.key)
+        # PostgreSQL refuses a text that is not UTF-8, which a lone surrogate is not.
+        f"{cursor.key}{cursor.id}".encode()
+        if not cursor.sort.endswith("name") and not _is_time(cursor.sort, cursor.key):
+            return None
     except (ValueError, RecursionError):
         return None
     return cursor
+
+
+def _is_time(sort: str, key: str) -> bool:
+    """Return whether the key is as `_cursor` writes it: PostgreSQL refuses other forms that Python reads."""
+    if key == NEVER:
+        return not sort.endswith("submitted_at")
+    at = datetime.fromisoformat(key)
+    return at.tzinfo == timezone.utc and at.isoformat() == key
 
 
 def validate(query: Query) -> Query:
@@ -316,5 +326,5 @@ def _literal(column: str, key: str) -> sa.ColumnElement[Any]:
 
 def _cursor(sort: str, row: sa.Row[Any], *, backwards: bool) -> str:
     key: datetime | str | None = row._mapping[sort.removeprefix("-")]
-    text = key.isoformat() if isinstance(key, datetime) else key
+    text = key.astimezone(timezone.utc).isoformat() if isinstance(key, datetime) else key
     return Cursor(sort, NEVER if text is None else text, row.id, backwards).text()

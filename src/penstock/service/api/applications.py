@@ -284,6 +284,9 @@ def _utc(moment: datetime | None) -> datetime | None:
     return moment if moment is None or moment.tzinfo is not None else moment.replace(tzinfo=timezone.utc)
 
 
+MOST_RESULT_BYTES = 64 << 20
+"""The limit on results and statements, which are read into memory: the program that wrote them is the user's."""
+
 statements_router = APIRouter(prefix="/v1/applications/{application_id}", tags=["sql"])
 
 
@@ -306,7 +309,10 @@ def text(application_id: str, service: CurrentService, caller: Reader) -> respon
 
 
 def _read(service: Service, application: Application, option: str, *, below: str) -> bytes:
-    """Return the object that an argument names, if it is below the prefix: arguments are the user's."""
+    """Return the object that an argument names, if it is below the prefix: arguments are the user's.
+
+    Raises `InvalidInput` for an object above `MOST_RESULT_BYTES`.
+    """
     address = sessions.argument(application.spec, option)
     lake = service.engine.lake(Lakes(service.home).artifact_lake(application.spec.lake))
     key = (address or "").removeprefix(f"{lake.root}/")
@@ -316,4 +322,12 @@ def _read(service: Service, application: Application, option: str, *, below: str
             why="it is not a run of SQL statements, or they are on the machine where it was submitted",
             fix="run statements with penstock sql",
         )
-    return service.engine.store(lake.name).get(key)
+    # One byte more than the limit: the object may change between a look at its size and the read.
+    content = service.engine.store(lake.name).get(key, length=MOST_RESULT_BYTES + 1)
+    if len(content) > MOST_RESULT_BYTES:
+        raise InvalidInput(
+            f"The object {address} is too large for this request",
+            why=f"the limit is {MOST_RESULT_BYTES >> 20} MiB, since the service reads the object into memory",
+            fix="read the object in the lake",
+        )
+    return content

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 from urllib.parse import unquote
@@ -16,10 +16,11 @@ from fastapi import APIRouter, Query
 from fastapi import Path as InPath
 
 from penstock.catalog.database import Database
-from penstock.catalog.metastore import Metastore
+from penstock.catalog.metastore import Metastore, no_such_table
 from penstock.catalog.tables import Table
 from penstock.engine import installation
 from penstock.engine.engine import Engine
+from penstock.engine.tokens import Caller
 from penstock.errors import InvalidInput
 from penstock.home import Home
 from penstock.lake import stores
@@ -135,26 +136,26 @@ TableName = Annotated[str, InPath(max_length=300, description="DATABASE.TABLE")]
 @router.get("/tables", summary="The catalog's tables")
 def tables(
     service: CurrentService,
-    _: Reader,
+    caller: Reader,
     pattern: Annotated[str | None, Query(max_length=300, description="A shell pattern for DATABASE.TABLE.")] = None,
 ) -> responses.Tables:
-    return responses.Tables.model_validate({"items": _metastore(service).tables(pattern)})
+    return responses.Tables.model_validate({"items": _seen_by(caller, service, _metastore(service).tables(pattern))})
 
 
 @router.get("/tables/{name}", summary="One table: its columns and statistics")
-def table(name: TableName, service: CurrentService, _: Reader) -> responses.Table:
-    return responses.Table.model_validate(_metastore(service).table(name))
+def table(name: TableName, service: CurrentService, caller: Reader) -> responses.Table:
+    return responses.Table.model_validate(_visible(caller, service, name))
 
 
 @router.get("/tables/{name}/preview", summary="Some rows of a table")
 def preview_of(
     name: TableName,
     service: CurrentService,
-    _: Reader,
+    caller: Reader,
     rows: Annotated[int, Query(ge=1, le=MOST_ROWS)] = 50,
 ) -> responses.Preview:
     """Arbitrary rows of one of its objects, in no order, read without a cluster."""
-    found = _metastore(service).table(name)
+    found = _visible(caller, service, name)
     return read_preview(found, lake_opener(service.engine, service.home), rows=rows)
 
 
@@ -191,9 +192,24 @@ def profiles(_: Reader) -> responses.Profiles:
 
 
 @router.get("/cache", summary="The page cache of this machine, and the hit rates of the last applications")
-def cache(service: CurrentService, _: Reader) -> responses.Cache:
-    return responses.Cache.model_validate(installation.status(service.home))
+def cache(service: CurrentService, caller: Reader) -> responses.Cache:
+    return responses.Cache.model_validate(installation.status(service.home, instances=caller.instances))
 
 
 def _metastore(service: Service) -> Metastore:
     return Metastore(Database(service.home))
+
+
+def _visible(caller: Caller, service: Service, name: str) -> Table:
+    """Return the table. Raises `NotFound` also where the caller does not see the instance of its database."""
+    found = _metastore(service).table(name)
+    if not _seen_by(caller, service, [found]):
+        raise no_such_table(found.full_name.lower())
+    return found
+
+
+def _seen_by(caller: Caller, service: Service, found: Sequence[Table]) -> list[Table]:
+    # The owners are read after the tables, so that a new database has its owner before its tables are shown.
+    owners = service.database_owners()
+    owned = ((table, owners.get(table.database.lower())) for table in found)
+    return [table for table, owner in owned if owner is None or caller.sees(owner)]

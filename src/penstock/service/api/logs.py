@@ -81,12 +81,11 @@ async def read(
     rest = (service.log_tailing.follow if follow else service.log_tailing.read)(
         (found.id, name, number), position + len(first)
     )
-    token = await to_thread.run_sync(service.tokens.get, caller.token_id)
 
     async def content() -> AsyncIterator[bytes]:
         if begun + first:
             yield begun + first
-        async for piece in while_valid(rest, token, service.tokens.get):
+        async for piece in while_valid(rest, caller, service.tokens.get):
             yield piece
 
     headers = {START_HEADER: str(start), "X-Accel-Buffering": "no"}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from anyio import to_thread
 from fastapi import APIRouter, Query, Response
 from fastapi.responses import StreamingResponse
 
@@ -90,9 +89,8 @@ async def changes(service: CurrentService, caller: Reader) -> StreamingResponse:
     `application` is an application as in lists, whenever one changes; `progress` that of a running one, with its `id`;
     `queue` the beginning of `/v1/queue`. The service ends the stream from time to time: list anew, and reconnect.
     """
-    token = await to_thread.run_sync(service.tokens.get, caller.token_id)
     return StreamingResponse(
-        while_valid(service.feed.listen(caller.instances), token, service.tokens.get),
+        while_valid(service.feed.listen(caller.instances), caller, service.tokens.get),
         media_type="text/event-stream",
         headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"},
     )

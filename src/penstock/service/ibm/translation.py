@@ -27,6 +27,7 @@ _DRIVER_CORES, _DRIVER_MEMORY = "spark.driver.cores", "spark.driver.memory"
 _EXECUTOR_CORES, _EXECUTOR_MEMORY = "spark.executor.cores", "spark.executor.memory"
 _SIZES = (EXECUTORS, _DRIVER_CORES, _DRIVER_MEMORY, _EXECUTOR_CORES, _EXECUTOR_MEMORY)
 _MOST = 100_000
+_MOST_DIGITS = 12
 
 
 def normalize_executor_count(settings: Mapping[str, str]) -> dict[str, str]:
@@ -74,10 +75,13 @@ def format_memory(memory_bytes: int) -> str:
 
 
 def _count(settings: Mapping[str, str], key: str) -> int | None:
-    text = settings.get(key)
-    if text is None:
+    given = settings.get(key)
+    if given is None:
         return None
-    if not text.strip().isascii() or not text.strip().isdigit() or not 1 <= int(text[:12]) <= _MOST:
+    text = given.strip()
+    # Python refuses to read thousands of digits.
+    digits = text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS
+    if not digits or not 1 <= int(text) <= _MOST:
         raise InvalidInput(f"{key} is invalid", why=f"it is not a whole number from 1 to {_MOST}", fix=f'"{key}": "2"')
     return int(text)
 

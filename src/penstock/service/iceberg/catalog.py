@@ -25,6 +25,7 @@ from penstock.errors import CatalogError, Forbidden, InvalidInput, NotFound, Pen
 from penstock.service.auth import READING
 
 _NAME = re.compile(r"[A-Za-z0-9_]{1,128}")
+_NO_NAMES = frozenset({"", ".", ".."})
 _QUERY = ("purgeRequested", "snapshots")
 _DELEGATED, _DELEGABLE = "delegated", "penstock.delegable"
 """The parameter that asks whether a table's location holds its files and nobody else's; the setting that says so."""
@@ -86,24 +87,35 @@ class Answer:
 
 
 def intent_of(request: Request) -> Intent:
-    """Return what the request would do. Raises `NotFound` for one outside the protocol, and `InvalidInput`."""
+    """Return what the request would do. Raises `NotFound` for one outside the protocol, and `InvalidInput`.
+
+    A list of namespaces concerns its parent, if the request names one.
+    """
+    # The HTTP client resolves dots: the path that the catalog gets would not be the one whose rights are decided here.
+    if not _NO_NAMES.isdisjoint(request.path):
+        raise _not_offered(request)
     match request.path:
         case ("namespaces",):
             if not request.reading:
                 return Intent(Action.CREATE, (_level(request.json().get("namespace")),))
             parent = request.query.get("parent")
-            return Intent(Action.READ, (_named(parent),)) if parent else Intent(Action.LIST)
-        case ("namespaces", namespace, *rest):
+            return Intent(Action.LIST, (_named(parent),) if parent else ())
+        case ("namespaces", namespace, "tables", _, "metrics") if request.method == "POST":
             # A client's report on its scan changes nothing.
-            reading = request.reading or rest[2:] == ["metrics"]
-            return Intent(Action.READ if reading else Action.CHANGE, (_named(namespace),))
+            return Intent(Action.READ, (_named(namespace),))
+        case ("namespaces", namespace, *_):
+            return Intent(Action.READ if request.reading else Action.CHANGE, (_named(namespace),))
         case ("tables" | "views", "rename"):
             body = request.json()
             ends = (body.get("source"), body.get("destination"))
             return Intent(
                 Action.CHANGE, tuple(_level(end.get("namespace") if isinstance(end, dict) else None) for end in ends)
             )
-    raise NotFound(f"This catalog does not offer {request.method} {'/'.join(request.path)[:200]}")
+    raise _not_offered(request)
+
+
+def _not_offered(request: Request) -> NotFound:
+    return NotFound(f"This catalog does not offer {request.method} {'/'.join(request.path)[:200]}")
 
 
 def _level(value: object) -> str:
@@ -287,6 +299,8 @@ class IcebergFront:
         intent = intent_of(request)
         rights = Rights(caller, instance, self._owners())
         rights.require(intent)
+        if intent.action is Action.LIST and intent.namespaces:
+            return self._children(request, intent.namespaces[0])
         if intent.action is Action.CREATE or request.path[2:] == ("properties",):
             request = replace(request, body=with_owner(request, instance))
         elif request.path[0] != "namespaces":
@@ -301,6 +315,11 @@ class IcebergFront:
             writing = rights.changes(intent.namespaces[0])
             return self._with_credentials(answer, writing=writing, user=f"token-{caller.token_id}")
         return _seen_by(rights, answer) if intent.action is Action.LIST else answer
+
+    def _children(self, request: Request, parent: str) -> Answer:
+        """Return the namespaces within the parent: none, since the metastore's have one level; 404 without a parent."""
+        found = self._send(Request(request.method, ("namespaces", parent), {}, b""))
+        return Answer(200, json.dumps({"namespaces": []}).encode()) if found.status == 200 else found
 
     def _with_credentials(self, answer: Answer, *, writing: bool, user: str) -> Answer:
         """Add credentials for the table's files, where its location holds them all and nobody else's."""

@@ -243,9 +243,7 @@ class SparkUi:
 
     def ticket(self, caller: Caller, root: str) -> SparkTicket:
         """Issue a ticket for the pages below `root`, after the caller's right to see them was checked."""
-        added = PageGrant(
-            root, caller.token_id, self._store.get(caller.token_id).secret_hash, self._clock() + TICKET_LIFETIME
-        )
+        added = PageGrant(root, caller.token_id, caller.secret_hash, self._clock() + TICKET_LIFETIME)
         return SparkTicket(self._add("ticket", added), added.ends_at)
 
     def cookie(self, ticket: str) -> SparkCookie:

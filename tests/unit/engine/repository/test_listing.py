@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import base64
 import json
+from datetime import datetime, timezone
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from penstock.engine.repository.listing import MOST_PER_PAGE, NEVER, SORTS, Cursor, Query, validate
 from penstock.errors import InvalidInput
 
 sorts = st.sampled_from([sign + sort for sort in SORTS for sign in ("", "-")])
+names = st.text(st.characters(exclude_characters="\0", exclude_categories=("Cs",)))
+times = st.datetimes(timezones=st.just(timezone.utc)).map(datetime.isoformat)
 
 
-@given(sorts, st.text(st.characters(exclude_characters="\0", exclude_categories=("Cs",))), st.booleans())
-def test_a_cursor_is_read_as_it_was_written(sort: str, name: str, backwards: bool) -> None:
-    key = name if sort.endswith("name") else NEVER
+@given(sorts, names, st.one_of(times, st.just(NEVER)), st.booleans())
+def test_a_cursor_is_read_as_it_was_written(sort: str, name: str, time: str, backwards: bool) -> None:
+    assume(time != NEVER or not sort.endswith("submitted_at"))
+    key = name if sort.endswith("name") else time
     cursor = Cursor(sort, key, "app-1", backwards)
     assert Cursor.parse(cursor.text(), sort=sort) == cursor
 
@@ -46,6 +50,27 @@ def encoded(value: object) -> str:
 def test_what_no_listing_gave_is_refused(text: str) -> None:
     with pytest.raises(InvalidInput, match="page is invalid"):
         Cursor.parse(text, sort="name")
+
+
+@pytest.mark.parametrize(
+    ("sort", "key", "id_"),
+    [
+        ("submitted_at", NEVER, "b"),
+        ("-submitted_at", NEVER, "b"),
+        ("ended_at", "2026-W01-1", "b"),
+        ("ended_at", "20260101T000000+00:00", "b"),
+        ("ended_at", "2026-01-01T00:00:00Z", "b"),
+        ("ended_at", "2026-01-01T00:00:00+23:59", "b"),
+        ("ended_at", "2026-01-01T00:00:00+00:00:00.000001", "b"),
+        ("ended_at", "2026-01-01\ud80000:00:00+00:00", "b"),
+        ("ended_at", "2026-01-01T00:00:00", "b"),
+        ("name", "\ud800", "b"),
+        ("name", "a", "\udfff"),
+    ],
+)
+def test_a_key_that_the_database_would_refuse_is_refused_before_it_is_asked(sort: str, key: str, id_: str) -> None:
+    with pytest.raises(InvalidInput, match="page is invalid"):
+        Cursor.parse(Cursor(sort, key, id_).text(), sort=sort)
 
 
 def test_a_page_of_one_order_is_none_of_another() -> None:

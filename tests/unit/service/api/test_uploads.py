@@ -12,7 +12,7 @@ import pytest
 from penstock.engine.tokens import Scope
 from penstock.errors import NotFound
 from penstock.lake.model import Lake, ObjectInfo
-from penstock.service.api import uploads
+from penstock.service.api import applications, uploads
 from tests.unit.service.fakes import Stage
 
 CONTENT = b"print('hello')\n"
@@ -29,10 +29,10 @@ class Objects:
     def put(self, key: str, content: Path) -> None:
         self.kept[key] = content.read_bytes()
 
-    def get(self, key: str) -> bytes:
+    def get(self, key: str, *, start: int = 0, length: int | None = None) -> bytes:
         if key not in self.kept:
             raise NotFound(f"There is no object {key}")
-        return self.kept[key]
+        return self.kept[key][start:][:length]
 
     def list(self, prefix: str) -> Iterator[ObjectInfo]:
         return (
@@ -130,3 +130,25 @@ def test_results_of_statements_come_only_from_where_drivers_leave_them(stage: St
     assert results("s3a://bucket/penstock/results/1.jsonl") == (200, [{"rows": [[1]]}])
     for output in ("s3a://bucket/secrets/key.jsonl", "s3a://bucket/penstock/results/../../secrets/key.jsonl"):
         assert results(output) == (200, [])
+
+
+def test_results_that_would_fill_the_services_memory_are_left_in_the_lake(
+    stage: Stage, objects: Objects, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    line, read, get = b'{"rows": [[1]]}\n', [], objects.get
+    monkeypatch.setattr(applications, "MOST_RESULT_BYTES", len(line))
+    monkeypatch.setattr(objects, "get", lambda *given, **more: read.append(get(*given, **more)) or read[-1])
+    objects.kept |= {"penstock/results/1.jsonl": line, "penstock/results/2.jsonl": line * 100}
+    client = stage.client(Scope.SUBMIT)
+    body = {"application": "spark-internal", "main_class": "io.penstock.sql.SqlRunner"}
+    addresses = [f"s3a://bucket/penstock/results/{number}.jsonl" for number in (1, 2)]
+    made = [
+        client.post("/v1/applications", json={**body, "arguments": ["--output", address]}).json()["id"]
+        for address in addresses
+    ]
+    assert client.get(f"/v1/applications/{made[0]}/results").json() == {"items": [{"rows": [[1]]}]}
+    refused = client.get(f"/v1/applications/{made[1]}/results")
+    assert (refused.status_code, refused.json()["code"]) == (422, "invalid_input")
+    assert addresses[1] in refused.json()["problem"]
+    assert "in the lake" in refused.json()["fix"]
+    assert max(map(len, read)) == len(line) + 1

@@ -8,9 +8,10 @@ from typing import ClassVar
 import pytest
 
 from penstock.engine.interactive.history import HistoryStatus
+from penstock.engine.tokens import Scope
 from penstock.lake.model import Lake
 from penstock.lake.registry import Lakes
-from penstock.service.ibm import instances
+from penstock.service.ibm import instances, stores
 from tests.unit.service.ibm.dialect_bodies import details
 from tests.unit.service.ibm.dialect_world import AT, KEYS, World
 
@@ -134,6 +135,7 @@ class FakeHistory:
     """A history server that runs after `start` until `stop`."""
 
     running: ClassVar[dict[str | None, bool]] = {}
+    """By the name of the lake; None is the default one."""
 
     def __init__(self, _: object) -> None:
         pass
@@ -153,7 +155,7 @@ class FakeHistory:
 
 def test_starting_and_stopping_the_history_server_is_idempotent(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(instances, "HistoryServers", FakeHistory)
-    client, path = world.named(), f"{V3}/spark_history_server"
+    client, path = world.named("administrator"), f"{V3}/spark_history_server"
     for _ in range(2):
         started = client.post(path)
         assert (started.status_code, started.json()["state"]) == (202, "started")
@@ -162,3 +164,28 @@ def test_starting_and_stopping_the_history_server_is_idempotent(world: World, mo
         assert client.delete(path).status_code == 204
     assert client.get(path).json()["state"] == "stopped"
     assert world.named("reader").post(path).status_code == 403
+
+
+def test_an_instance_does_not_stop_the_history_server_that_all_share(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(instances, "HistoryServers", FakeHistory)
+    path = f"{V3}/spark_history_server"
+    assert world.named().post(path).json()["state"] == "started"
+    assert world.named().delete(path).status_code == 204
+    assert world.named("reader").get(path).json()["state"] == "started"
+    assert world.client(Scope.SUBMIT).delete(path).status_code == 204
+    assert world.named("reader").get(path).json()["state"] == "stopped"
+
+
+def test_an_instance_stops_the_history_server_of_a_lake_of_its_own_keys(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(instances, "HistoryServers", FakeHistory)
+    monkeypatch.setattr(stores, "require_reachable", lambda *_: None)
+    keys = {"hmac_access_key": "OTHER", "hmac_secret_key": "other-secret"}
+    assert world.named("administrator").put(f"{V3}/instance_home", json=keys).status_code == 200
+    path = f"{V3}/spark_history_server"
+    assert world.named().post(path).json()["state"] == "started"
+    assert world.named().delete(path).status_code == 204
+    assert world.named().get(path).json()["state"] == "stopped"

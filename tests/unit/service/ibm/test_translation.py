@@ -124,6 +124,16 @@ def test_a_size_that_cannot_be_is_refused_by_name(conf: dict[str, str], problem:
         application(details(conf=conf))
 
 
+@pytest.mark.parametrize("count", ["000000000001" + "9" * 5000, "0000000000019999999", " " * 12, "1" + "\u00b2"])
+def test_a_count_is_refused_for_all_of_its_digits_and_not_only_the_first_ones(count: str) -> None:
+    with pytest.raises(InvalidInput, match=r"spark\.executor\.cores"):
+        application(details(conf={"spark.executor.cores": count}))
+
+
+def test_spaces_around_a_count_do_not_hide_its_digits() -> None:
+    assert application(details(conf={"spark.executor.cores": " " * 12 + "5 "})).spec.size.executor.cores == 5
+
+
 def test_a_field_nobody_knows_is_refused_rather_than_dropped() -> None:
     with pytest.raises(ValidationError, match="num_executor"):
         application(details(num_executor=3))
