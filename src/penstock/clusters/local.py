@@ -19,7 +19,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from penstock.clusters import machine, shim, spark_settings
+from penstock.clusters import driver_reports, machine, shim, spark_settings
 from penstock.clusters.backend import MAX_READ_BYTES, ClusterBackend, Handle, Launch, Observation, Phase, WebInterface
 from penstock.errors import ClusterError, MissingRequirement
 from penstock.formats import as_properties
@@ -65,7 +65,7 @@ class LocalBackend(ClusterBackend):
         seen: dict[str, Any] = {
             "spark_application_id": endpoint.spark_application_id if endpoint else None,
             "ui_url": endpoint.pages_url or None if endpoint else None,
-            "progress": _snapshot(cluster / "progress.json"),
+            "progress": driver_reports.progress(driver_reports.read(cluster, "progress.json")),
             "lost_executors": status["lost_executors"],
             "executors_failed": status["executors_failed"],
         }
@@ -142,10 +142,11 @@ class LocalBackend(ClusterBackend):
     def collect(self, handle: Handle) -> Path:
         directory = self._directory(handle)
         artifacts = directory / "artefacts"
-        summary = _snapshot(directory / "cluster" / "summary.json") or {}
-        status = read_json(directory / "cluster" / "status.json") or {}
-        if scratch := _snapshot(directory / "cluster" / "scratch.json"):
-            summary.update({f"scratch_{name}": value for name, value in scratch.items()})
+        cluster = directory / "cluster"
+        summary = driver_reports.summary(driver_reports.read(cluster, "summary.json"))
+        status = read_json(cluster / "status.json") or {}
+        scratch = driver_reports.summary(driver_reports.read(cluster, "scratch.json"))
+        summary.update({f"scratch_{name}": value for name, value in scratch.items()})
         try:
             artifacts.mkdir(parents=True, exist_ok=True, mode=0o700)
             write_json(artifacts / "summary.json", {**summary, **_processes(status)})
@@ -234,11 +235,6 @@ class LocalBackend(ClusterBackend):
                 why=" / ".join(tail(log, 3).splitlines()) or "its process supervisor ended at once",
                 fix="run the command again; penstock status shows what is running",
             )
-
-
-def _snapshot(path: Path) -> dict[str, Any] | None:
-    value = read_json(path)
-    return value if isinstance(value, dict) else None
 
 
 def _processes(status: Mapping[str, Any]) -> dict[str, Any]:

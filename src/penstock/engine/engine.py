@@ -84,7 +84,8 @@ class LiveClusters:
             return None
         try:
             seen = self._backend.observe(application.cluster or self._backend.handle(application.id))
-        except PenstockError:
+        except (PenstockError, ValueError, RecursionError):
+            # Submitted code can write the files of its cluster, too.
             return None
         return None if seen.phase is Phase.LOST else seen
 

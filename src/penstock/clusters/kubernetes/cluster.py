@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime, timezone
 from typing import Any
 
+from penstock.clusters import driver_reports
 from penstock.clusters.backend import Observation, Phase, WebInterface
 from penstock.clusters.kubernetes import layout, pod_status, resources
 from penstock.clusters.kubernetes.client import Api
@@ -111,7 +112,7 @@ class Cluster:
             events = self._events()
             seen = pod_status.driver_state(pod, at=datetime.now(timezone.utc), timeout_seconds=timeout, events=events)
         status = self._ask() if seen.phase in (Phase.RUNNING, Phase.ENDED) else None
-        progress = (status or {}).get("progress")
+        progress = driver_reports.progress((status or {}).get("progress"))
         phase = Phase.STARTING if seen.phase is Phase.RUNNING and progress is None else seen.phase
         return Observation(
             phase,

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import Any
 
+from penstock.clusters import driver_reports
 from penstock.clusters.backend import Phase
 from penstock.clusters.kubernetes import layout
 from penstock.clusters.kubernetes.client import QUOTA_FIX
@@ -48,7 +49,7 @@ def summary(status: Json | None, pod: Json | None) -> dict[str, Any]:
 
     cpu_seconds = total("cpu_seconds")
     return {
-        **(note.get("summary") or {}),
+        **driver_reports.summary(note.get("summary")),
         "processes": processes,
         "cpu_seconds": None if cpu_seconds is None else round(cpu_seconds, 3),
         "peak_rss_bytes": total("peak_rss_bytes"),
