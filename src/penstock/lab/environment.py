@@ -90,7 +90,7 @@ class Environment:
         return f"{self.lake.root}/{key}"
 
     def json_lines(self, key: str) -> list[dict[str, Any]]:
-        return [json.loads(line) for line in self.store.get(key).decode().splitlines() if line]
+        return [json.loads(line) for line in self.store.get(key).splitlines() if line]
 
     def describe(self, workload: str, arm: str, *, size: ClusterSize | None = None, **more: Any) -> Description:
         """Describe a new run, including the machine, versions, commit and command."""

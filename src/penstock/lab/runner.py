@@ -111,7 +111,7 @@ def measure_remaining(begun: Sequence[StartedArm], plan: MeasurementPlan, listen
         for index, (turn, name) in enumerate(left):
             arm, session = sessions[name]
             if name in unprepared:
-                _end(session.in_repetition(turn.repetition, 1), 0.0, unprepared[name])
+                _end(session.in_repetition(turn.repetition, turn.attempt), 0.0, unprepared[name])
                 continue
             listener.step(_title(arm, turn.repetition, plan, alone=len(begun) == 1))
             if len(order) > 1:

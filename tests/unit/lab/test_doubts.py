@@ -52,6 +52,29 @@ def page(document: Document) -> str:
 FORMS = {"HTML": page, "Markdown": render.render_markdown, "terminal": terminal}
 
 
+@pytest.mark.parametrize(
+    ("failed", "kind", "wrong"), [(0, None, False), (9, "some failed requests", False), (11, "failed requests", True)]
+)
+def test_figures_of_the_requests_that_succeeded_are_wrong_where_many_failed(
+    failed: int, kind: str | None, wrong: bool
+) -> None:
+    errors = {"kind": "errors", "name": "put", "errors": {"overloaded": failed}, "first": {}}
+    done = lab_runs.measure("put", 30, operations=1000 - failed)
+    run = lab_runs.run("objects", lab_runs.repetition(1, [done, lab_runs.check("put"), errors]))
+    found = doubts([run])
+    assert [(doubt.kind, doubt.wrong) for doubt in found] == ([(kind, wrong)] if kind else [])
+
+
+@pytest.mark.parametrize(("made", "kinds_of_doubt"), [(290, []), (150, ["missed rate"])])
+def test_fewer_requests_a_second_than_were_asked_for_are_a_doubt(made: int, kinds_of_doubt: list[str]) -> None:
+    measures = [
+        lab_runs.measure(name, 30, operations=made / 2, errors={}, late=0, stage="main", asked_rate=10.0)
+        for name in ("get", "put")
+    ]
+    run = lab_runs.run("objects", lab_runs.repetition(1, [*measures, lab_runs.check("get")]))
+    assert kinds([run]) == kinds_of_doubt
+
+
 def test_arms_in_turns_idle_checked_and_complete_leave_no_doubt() -> None:
     runs = against_plain()
     assert doubts(runs) == ()

@@ -12,6 +12,7 @@ import pytest
 
 from penstock.errors import StateError
 from penstock.lab import environment, records, runner
+from penstock.lab.analysis import samples
 from penstock.lab.experiment import MeasurementPlan
 from penstock.lab.progress import ProgressListener
 from penstock.lab.records import Run
@@ -61,6 +62,19 @@ def test_interrupted_again_and_again_it_still_comes_to_its_end(lab: Lab) -> None
             lab.resume()
     ((run,),) = lab.resume()
     assert measures_by_name(run) == [(1, 5)]
+
+
+def test_a_resumed_repetition_whose_data_cannot_be_made_has_failed_and_its_killed_attempts_do_not_count(
+    lab: Lab,
+) -> None:
+    interrupt(lab, "a", at=("a", 1), plan=MeasurementPlan())
+    lab.interrupted = {("a", 1)}
+    with pytest.raises(KeyboardInterrupt):
+        lab.resume()
+    lab.unprepared = {"a"}
+    ((run,),) = lab.resume()
+    assert run.outcome == "failed"
+    assert not samples.counted(run, "measure")
 
 
 def test_what_an_interrupted_attempt_left_in_the_lake_is_removed(lab: Lab) -> None:

@@ -46,6 +46,8 @@ class World:
         """Different answers of power runs, by the end of their output's address."""
         self.failing: set[str] = set()
         self.leaves_samples = True
+        self.dies_after: int | None = None
+        """The number of queries after which a power run's driver dies."""
         self.tables: set[str] = set()
         self.home = Home(tmp_path / "home")
         self.scratch = tmp_path
@@ -96,9 +98,9 @@ class World:
             for name, rows in {**self.answers, **otherwise}.items()
             if name in names and name not in self.failing
         ]
-        self.store.put_lines(f"{prefix}/samples.jsonl", samples)
-        self.store.put_lines(f"{prefix}/answers.jsonl", answers)
-        return State.FAILED if self.failing else State.FINISHED
+        self.store.put_lines(f"{prefix}/samples.jsonl", samples[: self.dies_after])
+        self.store.put_lines(f"{prefix}/answers.jsonl", answers[: self.dies_after])
+        return State.FAILED if self.failing or self.dies_after is not None else State.FINISHED
 
     def run_script(self, spec: ApplicationSpec) -> State:
         """Answer the statements of a script as the DuckDB driver does."""

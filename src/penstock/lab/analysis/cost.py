@@ -182,8 +182,8 @@ def completed_work(run: Run, names: Collection[str] | None = None) -> CompletedW
     """All work of the run, or only the pieces in `names`. Rounds in which a piece is missing are left out.
 
     Pieces of one name within a round are concurrent: their median stands for them. `bytes` are those of the largest
-    piece, since pieces of one round work on the same data; for TPC-DS they are the raw data of its scale factor, which
-    is the convention.
+    piece, since pieces of one round work on the same data, but where each is for another number of clients and moves
+    the data again, those of all; for TPC-DS they are the raw data of its scale factor, which is the convention.
     """
     pieces = measures_in_total(run)
     found = {name: piece for name, piece in pieces.items() if names is None or name in names}
@@ -191,7 +191,8 @@ def completed_work(run: Run, names: Collection[str] | None = None) -> CompletedW
     if by_amount:
         rounds = complete_rounds([piece.costs(PER_GB) for piece in by_amount])
         return CompletedWork("GB", {number: statistics.fmean(costs) for number, costs in rounds.items()}, GB)
-    size = max((piece.bytes for piece in found.values()), default=0)
+    moved_again = all(piece.clients for piece in found.values())
+    size = (math.fsum if moved_again else max)([piece.bytes for piece in found.values()] or [0.0])
     if run.description.scale and any("user" not in sample for sample in run.of_kind("query")):
         size = run.description.scale * GB
     rounds = complete_rounds([piece.costs(SECONDS) for piece in found.values()])

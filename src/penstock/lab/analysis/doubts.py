@@ -5,6 +5,7 @@ This module alone decides the colour and the first lines of a page, of whatever 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -26,6 +27,12 @@ SIZE, LAKE = "size", "lake"
 
 _BUSY_SHARE = 0.5
 """The share of the cores, as load average, above which a machine is busy before anything is measured."""
+
+_MANY_FAILED = 0.01
+"""The share of failed requests from which on figures of the others are no measure of the store."""
+
+_REACHED = 0.95
+"""The share of an asked rate that counts as reached: the last requests of a window may be late."""
 
 EQUAL, UNCHECKED = "equal", "unchecked"
 """The verdicts of answers other than a difference."""
@@ -136,6 +143,47 @@ def _queries(samples: Sequence[Sample], one: str, many: str) -> str:
     found = _listed({str(sample["query"]) for sample in samples}, one, many)
     rounds = {sample["repetition"] for sample in samples if "repetition" in sample}
     return f"{found} in {units.plural(len(rounds), 'round')}" if rounds else found
+
+
+def _many_failed_requests(run: Run) -> str:
+    return _failed_requests(run, lambda share: share >= _MANY_FAILED)
+
+
+def _few_failed_requests(run: Run) -> str:
+    return _failed_requests(run, lambda share: share < _MANY_FAILED)
+
+
+def _failed_requests(run: Run, concerns: Callable[[float], bool]) -> str:
+    """The operations whose share of failed requests concerns, where any failed."""
+    failed: Counter[str] = Counter()
+    for sample in counted(run, "errors"):
+        failed[str(sample["name"])] += sum(sample["errors"].values())
+    done: Counter[str] = Counter()
+    for sample in counted(run, "measure"):
+        done[str(sample["name"])] += int(sample.get("operations") or 0) + int(sample.get("late") or 0)
+    return "; ".join(
+        f"{units.count(many)} of {units.plural(many + done[name], 'request')} failed ({name})"
+        for name, many in failed.items()
+        if many and concerns(many / (many + done[name]))
+    )
+
+
+def _missed_rates(run: Run) -> str:
+    """The stages that made fewer requests a second than they were asked for, failed ones included."""
+    made: dict[tuple[int, str, float], float] = {}
+    for sample in counted(run, "measure"):
+        if sample.get("asked_rate") and sample["elapsed_ms"]:
+            requests = sample["operations"] + sample.get("late", 0) + sum((sample.get("errors") or {}).values())
+            key = (int(sample.get("repetition", 1)), str(sample.get("stage", "")), float(sample["asked_rate"]))
+            made[key] = made.get(key, 0.0) + requests / sample["elapsed_ms"] * 1000
+    missed: dict[tuple[str, float], float] = {}
+    for (_, stage, asked), rate in made.items():
+        if rate < _REACHED * asked:
+            missed[stage, asked] = min(rate, missed.get((stage, asked), rate))
+    return "; ".join(
+        f"{stage} made {units.operations(rate)} of the {units.operations(asked)} asked for"
+        for (stage, asked), rate in missed.items()
+    )
 
 
 def _failed_rounds(run: Run) -> str:
@@ -270,6 +318,12 @@ _RULES = (
         wrong=True,
     ),
     _Rule(
+        "failed requests",
+        _many_failed_requests,
+        "No figure includes a failed request; the errors are listed below.",
+        wrong=True,
+    ),
+    _Rule(
         "failed round", _failed_rounds, "No figure includes a failed round; the reasons are listed below.", wrong=True
     ),
     _Rule("failed run", _bad_end, "Measure again.", wrong=True),
@@ -277,6 +331,8 @@ _RULES = (
         "damaged record", _damaged_lines, "Figures lack these samples: restore the file or measure again.", wrong=True
     ),
     _Rule("changed machine", _changed_machine, "A median mixes both machines: measure again on one.", wrong=True),
+    _Rule("some failed requests", _few_failed_requests, "No figure includes them; the errors are listed below."),
+    _Rule("missed rate", _missed_rates, "Ask for less, or with more workers: latencies are of fewer requests."),
     _Rule("unfinished", _unfinished, "To continue an interrupted run: penstock lab resume."),
     _Rule("unchecked answer", _unchecked, "The work may be wrong: measure again with validation."),
     _Rule("doubtful time", _doubtful_times, "Measure again on an idle machine."),

@@ -225,9 +225,9 @@ def _cell(run: Run, series: str, names: Sequence[str]) -> Cell | None:
         return None
     stored = _stored_bytes(run) or found.bytes
     if series:
-        # Each number of clients moves the data again, so the amount is a sum; the stored bytes exist once.
+        # The stored bytes exist once, however many numbers of clients move them again.
         pieces = cost.measures_in_total(run)
-        found = CompletedWork(found.unit, found.rounds, math.fsum(pieces[name].bytes for name in names) or None)
+        stored = _stored_bytes(run) or max(pieces[name].bytes for name in names) or None
     return Cell(run, found, stored)
 
 

@@ -270,11 +270,16 @@ class Curve:
         return not any(other.beats(size) for other in self.measured)
 
     def price_per_hour_saved(self, size: Size) -> float | None:
-        """The price of each hour that `size` saves over the next cheaper efficient size; None for the cheapest."""
+        """The price of each hour that `size` saves over the next cheaper efficient size.
+
+        None for the cheapest, and for one that takes as long as that.
+        """
         efficient = sorted((other for other in self.measured if self.is_efficient(other)), key=lambda other: other.cost)
         if size not in efficient or size is efficient[0]:
             return None
         before = efficient[efficient.index(size) - 1]
+        if before.seconds == size.seconds:
+            return None
         return (size.cost - before.cost) / ((before.seconds - size.seconds) / 3600)
 
     def _against_fastest(self, size: Size) -> str:

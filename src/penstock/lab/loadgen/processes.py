@@ -47,7 +47,7 @@ class LoadWorker:
         self.gateway = gateway
         self.tallies = [OperationStats() for _ in work.operations]
         self.due: float
-        """The time of the next request."""
+        """The time of the next request: as scheduled, or after the pause that a failure imposes."""
         self.written: set[str] = set()
         """Objects whose last request by this worker was an acknowledged PUT."""
         self.doubtful: set[str] = set()
@@ -55,7 +55,8 @@ class LoadWorker:
         self.ran_out = False
         """Whether its requests ran out before its time."""
         self._index = index
-        self._plan: Iterator[Request] = iter(RequestSequence(work, index, seed))
+        self._sequence = RequestSequence(work, index, seed)
+        self._plan: Iterator[Request] = iter(self._sequence)
         self._window_start = work.rampup_seconds
         seconds = work.limit.seconds
         self._window_end = math.inf if seconds is None else self._window_start + seconds
@@ -63,7 +64,7 @@ class LoadWorker:
         self._made = 0
         self._failures = 0
         self._seconds_between = None if work.rate is None else work.workers / work.rate
-        self.due = self._next_due(0.0)
+        self.due = self._scheduled = self._next_due(0.0)
 
     def end(self) -> float:
         """Return the time after which no request is started."""
@@ -81,13 +82,16 @@ class LoadWorker:
 
     def completed(self, request: Request, outcome: RequestOutcome, started: float, ended: float) -> None:
         """Count the request, and schedule the next one."""
-        intended = started if self._seconds_between is None else min(started, self.due)
+        intended = started if self._seconds_between is None else min(started, self._scheduled)
         self._failures = self._failures + 1 if outcome.error else 0
         self._track(request, sure=not outcome.error)
-        self._bytes_left -= outcome.transferred
+        if started < self._window_start:
+            self._sequence.uncount()
+        else:
+            self._bytes_left -= outcome.transferred
         if self._window_start <= started < self._window_end:
             self._count(request, outcome, max(0.0, started - intended), ended)
-        self.due = self._next_due(ended)
+        self.due = self._scheduled = self._next_due(ended)
         if self._failures:
             pause = min(_LONGEST_PAUSE_SECONDS, _FIRST_PAUSE_SECONDS * 2 ** min(self._failures - 1, 10))
             self.due = max(self.due, ended + pause)

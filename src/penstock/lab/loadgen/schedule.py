@@ -41,6 +41,7 @@ class RequestSequence:
         self._dice = random.Random(f"{seed}/{work.name}/{index}")  # noqa: S311 - load, not secrecy
         self._ratios = [operation.ratio for operation in work.operations]
         self._limit = _share(work.limit.operations, index, work.workers)
+        self._made = 0
         self._names = [self._names_of(operation) for operation in work.operations]
         churned = next((operation for operation in work.operations if operation.churn), None)
         self._present = deque(_each(churned.targets.share(index, work.workers))) if churned else deque[str]()
@@ -49,7 +50,18 @@ class RequestSequence:
     def __iter__(self) -> Iterator[Request]:
         if self._work.limit.each_once:
             return self._each_once()
-        return itertools.islice(self._mixed(), self._limit)
+        return self._limited()
+
+    def uncount(self) -> None:
+        """Leave the last request out of the limit, since it is not measured."""
+        self._made -= 1
+
+    def _limited(self) -> Iterator[Request]:
+        for request in self._mixed():
+            if self._limit is not None and self._made >= self._limit:
+                return
+            self._made += 1
+            yield request
 
     def _each_once(self) -> Iterator[Request]:
         operation = self._work.operations[0]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 
 from penstock import units
@@ -274,23 +273,11 @@ def load_sections(run: Run) -> list[Section]:
 
 
 def _errors(run: Run) -> list[Section]:
-    counts: dict[str, Counter[str]] = {}
-    first: dict[tuple[str, str], str] = {}
-    for sample in counted(run, "errors"):
-        name = str(sample["name"])
-        counts.setdefault(name, Counter()).update(sample["errors"])
-        for kind, text in (sample.get("first") or {}).items():
-            first.setdefault((name, kind), str(text))
-    rows = [
-        (name, kind, units.count(many), f"✗ {first.get((name, kind), '')}".rstrip())
-        for name, kinds in counts.items()
-        for kind, many in kinds.most_common()
-    ]
+    rows = checks.request_errors(run)
     if not rows:
         return []
-    columns = ("operation", "error", "count", "first message")
-    note = "Failed requests are excluded from throughput and latency."
-    return [Section("Errors", note, [Table(columns, rows, numeric=frozenset({2}))], brief=True)]
+    table = Table(checks.ERROR_COLUMNS, rows, numeric=frozenset({checks.ERROR_COLUMNS.index("count")}))
+    return [Section("Errors", checks.ERRORS_NOTE, [table], brief=True)]
 
 
 def _generator(run: Run) -> list[Section]:

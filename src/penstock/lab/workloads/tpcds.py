@@ -254,7 +254,7 @@ def power_run(
 ) -> PowerRunResult:
     """Run the queries in this order in one application, and record a sample of each, failed ones included.
 
-    Raises `ClusterError` where the application left no samples.
+    Raises `ClusterError` where the application ended before it had run every query.
     """
     title, database = f"{name}, scale {data.scale:g}", data.database(session.bench.lake)
     answered: Callable[[], list[dict[str, Any]]]
@@ -283,6 +283,8 @@ def power_run(
         samples, answered = script.samples(results), partial(script.answers, results)
     for sample in samples:
         session.record("query", **sample)
+    if len(samples) < len(names) * iterations:
+        ran.explain()
 
     def answers() -> list[dict[str, Any]]:
         found = answered()

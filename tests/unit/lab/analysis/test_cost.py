@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from penstock.lab.analysis import cost
 from penstock.lab.analysis.cost import RunCost
 from penstock.prices import Amortisation, Compute, Medium, Power, Prices, Storage
+from tests.unit.lab import lab_runs
 
 PRICES = Prices(
     currency="USD",
@@ -58,6 +59,12 @@ def test_what_has_no_known_size_has_no_price_per_tb() -> None:
     found = RunCost(seconds=10, cores=1, cost=1, bytes=None)
     assert found.cost_per_tb is None
     assert found.gb_per_core_hour is None
+
+
+def test_data_that_each_number_of_clients_moves_again_counts_as_often() -> None:
+    pieces = [lab_runs.measure(f"write, {n} clients", 10, bytes=512_000_000, clients=n) for n in (2, 4, 8)]
+    found = cost.completed_work(lab_runs.run("dfsio", lab_runs.repetition(1, pieces)))
+    assert (found.seconds, found.bytes) == ((30.0,), 3 * 512_000_000)
 
 
 @pytest.mark.parametrize(

@@ -210,6 +210,11 @@ def test_what_is_neither_faster_nor_cheaper_is_not_worth_it() -> None:
     assert found.price_per_hour_saved(found.measured[1]) == pytest.approx(20 / 40)
 
 
+def test_a_size_that_saves_no_time_has_no_price_for_it() -> None:
+    found = curve(in_rounds({1: [10.0], 2: [10.0]}), lambda _: 0.0)
+    assert [found.price_per_hour_saved(size) for size in found.measured] == [None, None]
+
+
 TIE = {2: [50.0, 52.0, 51.0, 51.2, 50.8], 4: [40.0, 42.0, 41.0, 41.1, 41.0], 8: [39.5, 42.5, 40.8, 41.0, 40.7]}
 
 

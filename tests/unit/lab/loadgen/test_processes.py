@@ -81,6 +81,15 @@ def test_a_number_of_bytes_ends_the_work() -> None:
     assert worker.ran_out
 
 
+def test_a_number_of_operations_or_bytes_is_not_used_up_before_the_counted_time() -> None:
+    for limit in (Limit(operations=3), Limit(bytes=300)):
+        worker = slot(limit, rampup=5)
+        for moment in (1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0):
+            make(worker, moment)
+        assert worker.tallies[0].operations == 3
+        assert worker.next(8.0) is None
+
+
 def test_on_a_schedule_a_stall_is_charged_to_the_requests_it_kept_waiting() -> None:
     worker = slot(Limit(seconds=100), rate=1.0)
     make(worker, 0.0, until=3.5)
@@ -91,6 +100,15 @@ def test_on_a_schedule_a_stall_is_charged_to_the_requests_it_kept_waiting() -> N
     assert worker.tallies[0].total.percentile(50) < 5100
     assert 2_505_000 <= worker.tallies[0].total.percentile(100) < 2_505_000 * 1.01
     assert 2_502_000 <= worker.tallies[0].first_byte.percentile(100) < 2_502_000 * 1.01
+
+
+def test_a_failure_does_not_shift_the_schedule_by_which_the_requests_after_it_are_late() -> None:
+    worker = slot(Limit(seconds=100), rate=1.0)
+    make(worker, 0.0, until=5.0, outcome=BAD)
+    assert worker.due == 5.01
+    make(worker, 5.01, until=5.015)
+    # 5 ms of its own, and 4.01 s after the second at which it was due.
+    assert 4_015_000 <= worker.tallies[0].total.percentile(100) < 4_015_000 * 1.01
 
 
 def test_without_a_schedule_the_next_request_is_due_when_the_last_has_ended() -> None:

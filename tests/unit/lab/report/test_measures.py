@@ -128,6 +128,27 @@ def test_a_generator_near_its_ceiling_is_no_measure_of_the_store() -> None:
     assert [row["error"] for row in table(document, "Errors")] == ["timeout", "503"]
 
 
+def test_errors_of_a_program_on_the_jvm_have_its_one_message() -> None:
+    errors = {"kind": "errors", "name": "put", "errors": {"HTTP 503": 3}, "first": "Slow Down"}
+    run = lab_runs.run("ingest", repetition(1, [measure("put", 30, operations=900), errors]))
+    (row,) = table(report.document([run]), "Errors")
+    assert (row["count"], row["first message"]) == ("3", "✗ Slow Down")
+
+
+def test_a_comparison_shows_the_requests_that_failed() -> None:
+    def load(arm: str, failed: int) -> Run:
+        errors = {"kind": "errors", "name": "put", "errors": {"overloaded": failed}, "first": {}}
+        rounds = [
+            repetition(number, [measure("put", 30, operations=1000), check("put"), *([errors] if failed else [])])
+            for number in range(1, 6)
+        ]
+        return lab_runs.run("objects", [sample for one in rounds for sample in one], arm=arm)
+
+    document = report.document([load("A", 0), load("B", 50_000)])
+    assert not document.good
+    assert [(row["run"], row["count"]) for row in table(document, "Errors")] == [("B", "250\u202f000")]
+
+
 def test_the_terminal_shows_what_the_question_was_and_not_how_to_run_it_again() -> None:
     document = report.document([lab_runs.objects()])
     columns = [table.columns[0] for table in terminal_tables(document)]

@@ -172,6 +172,18 @@ def test_what_is_made_before_the_measuring_does_not_wait_for_a_round_trip(world:
     assert waiting == [False, False, True]
 
 
+def test_a_run_whose_driver_died_before_its_last_query_has_failed(world: World) -> None:
+    world.dies_after = 1
+    run = world.measure(SUITE)
+    assert run.outcome == "failed"
+    assert [sample["query"] for sample in run.of_kind("query")] == ["q1"]
+
+
+def test_an_answer_with_a_line_separator_is_one_answer(world: World) -> None:
+    world.store.put("answers.jsonl", json.dumps({"rows": [["a\u2028b\x85c"]]}, ensure_ascii=False).encode())
+    assert world.bench.json_lines("answers.jsonl") == [{"rows": [["a\u2028b\x85c"]]}]
+
+
 def test_a_wrong_answer_is_a_failure_that_shows_the_rows(world: World) -> None:
     world.answers["q2"] = [["2.60"]]
     run = world.measure(SUITE)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from penstock import units
 from penstock.lab.analysis.doubts import EQUAL, UNCHECKED
-from penstock.lab.analysis.samples import checks, failed_checks, is_warm_up, natural_key, repetitions
+from penstock.lab.analysis.samples import checks, counted, failed_checks, is_warm_up, natural_key, repetitions
 from penstock.lab.records import Description, Run, Sample
 from penstock.lab.report.elements import render
 from penstock.lab.report.elements.render import Command, Paragraph, Part, Section, Table
@@ -17,8 +18,12 @@ _SHOWN = 12
 """The most rows that are not folded: rows beyond it have passed, or were listed among the failed checks."""
 
 
+ERROR_COLUMNS = ("operation", "error", "count", "first message")
+ERRORS_NOTE = "Failed requests are excluded from throughput and latency."
+
+
 def failures(runs: Sequence[Run], names: Sequence[str] = ()) -> list[Section]:
-    """Wrong answers, failed checks, failed queries and failed rounds of the runs, by their names if any."""
+    """Wrong answers, failed checks, queries, requests and rounds of the runs, by their names if any."""
     named = list(zip(names or [""] * len(runs), runs, strict=True))
     found = (
         ("Wrong answers", "Expected rows are marked -, actual rows +.", ("query", "users", "difference"), _differences),
@@ -29,6 +34,7 @@ def failures(runs: Sequence[Run], names: Sequence[str] = ()) -> list[Section]:
             ("query", "repetitions", "reason"),
             _query_errors,
         ),
+        ("Errors", ERRORS_NOTE, ERROR_COLUMNS, request_errors),
         ("Failures", "Failed repetitions are excluded from every median.", ("repetitions", "reason"), _round_errors),
     )
     sections = []
@@ -53,6 +59,25 @@ def _differences(run: Run) -> list[tuple[str, ...]]:
 def _findings(run: Run) -> list[tuple[str, ...]]:
     return [
         (_when(sample), str(sample["name"]), f"✗ {sample.get('note') or 'failed'}") for sample in failed_checks(run)
+    ]
+
+
+def request_errors(run: Run) -> list[tuple[str, ...]]:
+    """The failed requests of a load, by operation and kind of error."""
+    counts: dict[str, Counter[str]] = {}
+    first: dict[tuple[str, str], str] = {}
+    for sample in counted(run, "errors"):
+        name = str(sample["name"])
+        counts.setdefault(name, Counter()).update(sample["errors"])
+        told = sample.get("first") or {}
+        # A program on the JVM keeps one message for all kinds.
+        texts = told if isinstance(told, dict) else dict.fromkeys(sample["errors"], told)
+        for kind, text in texts.items():
+            first.setdefault((name, kind), str(text))
+    return [
+        (name, kind, units.count(many), f"✗ {first.get((name, kind), '')}".rstrip())
+        for name, kinds in counts.items()
+        for kind, many in kinds.most_common()
     ]
 
 
