@@ -112,10 +112,18 @@ def local() -> None:
 @cluster_app.command()
 def show() -> None:
     """Show where applications run."""
-    from penstock.clusters.choice import cluster_file
+    from penstock.clusters.choice import VARIABLE, cluster_file
 
     file = cluster_file(Home.default())
-    typer.echo("this machine" if file is None else file.read_text(encoding="utf-8"), nl=file is None)
+    try:
+        text = "this machine\n" if file is None else file.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise InvalidInput(
+            f"The cluster file {file} cannot be read",
+            why=getattr(error, "strerror", None) or "it is not UTF-8 text",
+            fix=f"correct {VARIABLE} or unset it, or choose a file anew: penstock cluster use FILE",
+        ) from error
+    typer.echo(text, nl=False)
 
 
 @cluster_app.command()

@@ -235,12 +235,15 @@ def _write_down(error: Exception) -> None:
     report = "".join(traceback.format_exception(error))
     where = "set PENSTOCK_DEBUG=1 to see it"
     try:
-        directory = Home.default().root / "defects"
-        directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+        home = Home.default()
+        # `mkdir(parents=True)` gives its mode to the last directory alone.
+        home.create()
+        directory = home.root / "defects"
+        directory.mkdir(exist_ok=True, mode=0o700)
         file = directory / f"{datetime.now():%Y%m%d-%H%M%S}-{os.getpid()}.log"
         file.write_text(f"penstock {__version__}\n{report}", encoding="utf-8")
         where = f"written to {file}"
-    except OSError:
+    except (OSError, PenstockError):
         pass
     print(
         f"Penstock failed: {type(error).__name__}: {error}\n"

@@ -7,7 +7,6 @@ import inspect
 import os
 import types
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import Annotated, Any, Optional, TypeVar, get_type_hints
 from urllib.parse import urlsplit
 
@@ -154,7 +153,8 @@ def paths(texts: Sequence[str] | None) -> tuple[str, ...]:
     """The paths of a repeatable option that also takes commas, as spark-submit does; file names may contain commas."""
     found: list[str] = []
     for text in texts or ():
-        found += [text] if Path(text).exists() else [part for part in text.split(",") if part]
+        # A long list is no file name: Path.exists raises an error for it.
+        found += [text] if os.path.exists(text) else [part for part in text.split(",") if part]  # noqa: PTH110
     return tuple(found)
 
 
@@ -164,7 +164,13 @@ SERVICE = "http://127.0.0.1:8440"
 
 def service_url(text: str) -> str:
     """Return the URL of a service without a trailing slash; raise `InvalidInput` for another text."""
-    if urlsplit(text).scheme not in ("http", "https") or not urlsplit(text).hostname:
+    try:
+        parts = urlsplit(text)
+        # The port is parsed when it is read.
+        _ = parts.port
+    except ValueError as error:
+        raise InvalidInput(f"--service {text} is not a URL", why=str(error), fix=f"--service {SERVICE}") from error
+    if parts.scheme not in ("http", "https") or not parts.hostname:
         raise InvalidInput(f"--service {text} is not a URL", fix=f"--service {SERVICE}")
     return text.rstrip("/")
 

@@ -48,10 +48,10 @@ def colours(stream: IO[str]) -> tuple[str, str, str]:
 
 
 def plain_console(stream: IO[str] | None = None, *, width: int | None = None) -> Console:
-    """The console of every command, by default on standard output.
+    r"""The console of every command, by default on standard output.
 
     Names, comments, values and errors are of many users, so that it prints them as they are: brackets are no markup,
-    and control characters are shown, as `\\x1b`, not sent to the terminal. On a pipe no line is folded.
+    and control characters are shown, as `\x1b`, not sent to the terminal. On a pipe no line is folded.
     """
     stream = stream or sys.stdout
     fallback = None if stream.isatty() else _PIPE
@@ -72,7 +72,7 @@ def _console_class() -> type[Console]:
 
 
 def visible(text: str) -> str:
-    """Return the text with its control characters, but for tabs and ends of lines, as `\\x1b`."""
+    r"""Return the text with its control characters, but for tabs and ends of lines, as `\x1b`."""
     return _CONTROL.sub(lambda found: f"\\x{ord(found.group()):02x}", text)
 
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import enum
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
@@ -143,14 +144,14 @@ def create(
         wanted = Scope(scope)
     except ValueError:
         raise InvalidInput(f"There is no scope “{scope}”", fix="--scope read, submit or administer") from None
-    _require_new(output)
-    if client := _client():
-        body = {"name": name, "scopes": [wanted.value], "instances": instance, "expires_in": seconds}
-        text = client.call("POST", "/v1/tokens", body)["token"]
-    else:
-        ends = None if seconds is None else datetime.now(timezone.utc) + timedelta(seconds=seconds)
-        _, text = _store().create(name, grants(wanted, instance), expires_at=ends)
-    _hand_over(text, output)
+    with _handing_over(output) as hand_over:
+        if client := _client():
+            body = {"name": name, "scopes": [wanted.value], "instances": instance, "expires_in": seconds}
+            text = client.call("POST", "/v1/tokens", body)["token"]
+        else:
+            ends = None if seconds is None else datetime.now(timezone.utc) + timedelta(seconds=seconds)
+            _, text = _store().create(name, grants(wanted, instance), expires_at=ends)
+        hand_over(text)
 
 
 @token_app.command("list")
@@ -178,12 +179,12 @@ def list_tokens(as_json: options.Json = False) -> None:
 @token_app.command()
 def rotate(token_id: Id, output: Output = None) -> None:
     """Replace a token's secret and print the new one; the old secret becomes invalid at once."""
-    _require_new(output)
-    if client := _client():
-        text = client.call("POST", f"/v1/tokens/{token_id}/rotate")["token"]
-    else:
-        _, text = _store().rotate(token_id)
-    _hand_over(text, output)
+    with _handing_over(output) as hand_over:
+        if client := _client():
+            text = client.call("POST", f"/v1/tokens/{token_id}/rotate")["token"]
+        else:
+            _, text = _store().rotate(token_id)
+        hand_over(text)
 
 
 @token_app.command()
@@ -213,19 +214,46 @@ def _store() -> TokenStore:
     return TokenStore(Database(home).engine())
 
 
-def _require_new(output: Path | None) -> None:
-    """Refuse an existing file before the token is created, since the token is shown only once."""
-    if output is not None and output.exists():
-        raise InvalidInput(f"{output} already exists", why="a token never replaces a file", fix="name a new file")
+@contextlib.contextmanager
+def _handing_over(output: Path | None) -> Iterator[Callable[[str], None]]:
+    """Yield the function that prints or writes a token.
 
-
-def _hand_over(text: str, output: Path | None) -> None:
+    The file is opened before the token is created or changed, since the token is shown only once. It is removed after
+    an error.
+    """
     if output is None:
-        typer.echo(text)
+        yield typer.echo
         return
-    descriptor = os.open(output, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(descriptor, "w", encoding="ascii") as file:
-        file.write(text + "\n")
+    try:
+        descriptor = os.open(output, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
+    except FileExistsError:
+        raise InvalidInput(
+            f"{output} already exists", why="a token never replaces a file", fix="name a new file"
+        ) from None
+    except OSError as error:
+        raise InvalidInput(
+            f"{output} cannot be written",
+            why=error.strerror or str(error),
+            fix="name a new file in a directory that you can write",
+        ) from error
+
+    def write(text: str) -> None:
+        try:
+            file.write(f"{text}\n".encode("ascii"))
+        except OSError as error:
+            raise InvalidInput(
+                f"The token could not be written to {output}",
+                why=error.strerror or str(error),
+                fix="penstock token list shows its id; penstock token rotate ID --output FILE replaces it",
+            ) from error
+
+    try:
+        # Without a buffer, whose content would be written again, and fail again, when the file is closed.
+        with os.fdopen(descriptor, "wb", buffering=0) as file:
+            yield write
+    except BaseException:
+        output.unlink(missing_ok=True)
+        raise
     typer.echo(f"Written to {output}")
 
 

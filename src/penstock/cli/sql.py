@@ -14,14 +14,14 @@ import typer
 from penstock.cli import foreground, options
 from penstock.cli.foreground import Output, display
 from penstock.cli.output import FORMATS, Result, write
-from penstock.cli.target import Target, catalog_tables, target
+from penstock.cli.target import Target, catalog_tables, target, usual_instance
 from penstock.engine.engines.choice import AUTO, Choice, Tables, choose
 from penstock.engine.engines.contract import QueryEngine
 from penstock.engine.engines.registry import SPARK, engine_named
 from penstock.engine.interactive import sessions
 from penstock.engine.interactive.sessions import limit_of
 from penstock.errors import InvalidInput, MissingRequirement, NotFound, PenstockError
-from penstock.model import DEFAULT_INSTANCE, Application, ApplicationSpec, ClusterSize, State
+from penstock.model import Application, ApplicationSpec, ClusterSize, State
 
 if TYPE_CHECKING:
     from penstock.catalog.tables import Table
@@ -48,12 +48,15 @@ def application(
     limit: int = 100_000,
     settings: Mapping[str, str] | None = None,
     engine: QueryEngine = SPARK,
-    instance: str = DEFAULT_INSTANCE,
+    instance: str | None = None,
 ) -> ApplicationSpec:
-    """The specification of an SQL application; `limit` is the maximum number of rows per result."""
+    """The specification of an SQL application, by default in the usual instance.
+
+    `limit` is the maximum number of rows per result.
+    """
     found = target.lake(lake).name
     spec = sessions.application(engine, name=name, lake=found, size=size, limit=limit, settings=settings)
-    return replace(spec, instance=instance)
+    return replace(spec, instance=instance or usual_instance(target))
 
 
 def stored_statements(target: Target, application: Application) -> str:

@@ -10,7 +10,7 @@ import time
 from collections.abc import Generator, Iterator, Mapping
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote, urlsplit
+from urllib.parse import SplitResult, quote, urlsplit
 
 import httpx
 
@@ -43,7 +43,7 @@ def connect(
 ) -> Connection:
     """See `Client`."""
     address = (url or os.environ.get(SERVER_VARIABLE) or "").rstrip("/")
-    parts = urlsplit(address)
+    parts = _split(address)
     if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.username:
         raise InvalidInput(
             f"“{address}” is not the address of a service" if address else "No address of a service was given",
@@ -56,7 +56,7 @@ def connect(
             why="the address begins with http",
             fix=f"use https://{parts.netloc}; the service needs --tls-cert and --tls-key, or a TLS proxy",
         )
-    secret = token or _token(token_file, here=here)
+    secret = _given(token) if token else _token(token_file, here=here)
     authorities = ca_file or os.environ.get(CA_FILE_VARIABLE)
     return Connection(
         httpx.Client(
@@ -102,7 +102,7 @@ class Connection:
         if timeout_seconds is not None:
             options["timeout"] = timeout_seconds
         response = self._request(method, path, options, repeatable=repeatable or method == "GET")
-        return response.json() if response.content else None
+        return _json(response) if response.content else None
 
     def content(self, path: str, *, params: Mapping[str, Any]) -> bytes:
         return self._request("GET", path, {"params": params}, repeatable=True).content
@@ -111,7 +111,7 @@ class Connection:
         with file.open("rb") as content:
             # The upload may wait for the lake.
             options = {"content": content, "params": params, "timeout": httpx.Timeout(300.0, connect=10.0)}
-            return self._request("PUT", path, options, repeatable=False).json()
+            return _json(self._request("PUT", path, options, repeatable=False))
 
     def follow(
         self, path: str, *, start: int = 0, tail: int | None = None, attempt: int | None = None
@@ -144,7 +144,7 @@ class Connection:
         # A log may be silent for any time.
         timeout = httpx.Timeout(30.0, read=None)
         with self._client.stream("GET", quote(path), params=params, timeout=timeout) as response:
-            if response.is_error:
+            if not response.is_success:
                 response.read()
                 raise _error_of(response)
             yield response
@@ -162,7 +162,8 @@ class Connection:
                     raise self._unreachable(error) from error
             else:
                 self._known = True
-                if not response.is_error:
+                # Redirects are not followed, so that a redirected request was not carried out.
+                if response.is_success:
                     return response
                 if last or not repeatable or response.status_code not in _BUSY:
                     raise _error_of(response)
@@ -184,6 +185,13 @@ def _pause(attempt: int) -> None:
     time.sleep(min(_PAUSE_SECONDS * 2**attempt, _LONGEST_PAUSE_SECONDS))
 
 
+def _json(response: httpx.Response) -> Any:
+    try:
+        return response.json()
+    except ValueError as error:
+        raise _stranger(response) from error
+
+
 def _error_of(response: httpx.Response) -> PenstockError:
     try:
         body = response.json()
@@ -196,12 +204,17 @@ def _error_of(response: httpx.Response) -> PenstockError:
             fix="retry later",
         )
     if not isinstance(body, dict) or "problem" not in body:
-        return ServiceError(
-            f"The server at {response.url.host} is not a Penstock service",
-            why=f"it answered {response.status_code} {response.reason_phrase}",
-            fix="check the address and any proxies",
-        )
+        return _stranger(response)
     return from_problem(body)
+
+
+def _stranger(response: httpx.Response) -> ServiceError:
+    form = " without JSON" if response.is_success else ""
+    return ServiceError(
+        f"The server at {response.url.host} is not a Penstock service",
+        why=f"it answered {response.status_code} {response.reason_phrase}{form}",
+        fix="check the address and any proxies",
+    )
 
 
 def _token(file: str | Path | None, *, here: bool) -> str:
@@ -221,11 +234,40 @@ def _token(file: str | Path | None, *, here: bool) -> str:
             why=getattr(error, "strerror", "") or "it is not text",
             fix=f"penstock token create NAME --output FILE creates one; {TOKEN_FILE_VARIABLE} names the file",
         ) from error
-    if not text or any(character <= " " for character in text):
+    if not _is_token(text):
         raise Unauthenticated(
             f"{path} does not contain a token", fix="write one line, as penstock token create printed it"
         )
     return text
+
+
+def _given(token: str) -> str:
+    # The HTTP library would quote the header, and with it the token, in its error.
+    if not _is_token(text := token.strip()):
+        raise Unauthenticated(
+            "The given token is not a token",
+            why="it is not one word of ASCII characters",
+            fix="give it as penstock token create printed it",
+        )
+    return text
+
+
+def _is_token(text: str) -> bool:
+    return text.isascii() and bool(text) and not any(character <= " " for character in text)
+
+
+def _split(address: str) -> SplitResult:
+    try:
+        parts = urlsplit(address)
+        # The port is parsed when it is read, and the HTTP library refuses more hosts than the standard library.
+        _ = parts.port, httpx.URL(address)
+    except (ValueError, httpx.InvalidURL) as error:
+        raise InvalidInput(
+            f"“{address}” is not the address of a service",
+            why=str(error),
+            fix=f"give https://HOST:PORT with --server or {SERVER_VARIABLE}",
+        ) from error
+    return parts
 
 
 def _is_here(host: str) -> bool:

@@ -151,11 +151,11 @@ class RemoteFollower:
             on_change(application, Observation(Phase.RUNNING, progress=progress) if progress else None)
             if application.state.final:
                 return application
-            if self._forced:
-                raise KeyboardInterrupt
             if self._stop_requested and not stop_sent:
                 self._client.stop(application_id)
                 stop_sent = True
+            if self._forced:
+                raise KeyboardInterrupt
             shown = self._client.get(f"/v1/applications/{application_id}/wait", timeout=_LOOK_SECONDS)
 
 

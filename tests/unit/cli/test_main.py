@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib
+import os
+import stat
 import subprocess
 import sys
 from pathlib import Path
@@ -86,6 +88,27 @@ def test_a_defect_is_written_down_and_said_in_short(
     assert "Traceback" in report.read_text(encoding="utf-8")
 
 
+def test_the_first_defect_does_not_open_the_state_directory_to_other_accounts(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(main, "command", lambda: 1 / 0)
+    before = os.umask(0o022)
+    try:
+        run("run")
+    finally:
+        os.umask(before)
+    assert [stat.S_IMODE(path.stat().st_mode) for path in (home, home / "defects")] == [0o700, 0o700]
+
+
+def test_a_defect_is_said_where_the_state_directory_cannot_be_created(
+    home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    home.write_text("a file")
+    monkeypatch.setattr(main, "command", lambda: 1 / 0)
+    assert run("run") == main.DEFECT_EXIT_CODE
+    assert "PENSTOCK_DEBUG=1" in capsys.readouterr().err
+
+
 def test_a_database_that_goes_away_in_the_middle_is_no_defect(
     home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -149,3 +172,28 @@ def test_a_comma_in_a_files_own_name_is_no_separator(tmp_path: Path) -> None:
     odd = tmp_path / "a,b.jar"
     odd.touch()
     assert options.paths([str(odd), "c.jar,d.jar"]) == (str(odd), "c.jar", "d.jar")
+
+
+def test_a_list_longer_than_any_file_name_is_a_list() -> None:
+    names = [f"s3a://lake/jars/library-{number}.jar" for number in range(300)]
+    assert options.paths([",".join(names)]) == tuple(names)
+
+
+@pytest.mark.parametrize("text", ["http://localhost:84O0", "http://[::1", "localhost:8440"])
+def test_a_mistyped_service_is_the_users_and_no_defect(text: str) -> None:
+    with pytest.raises(InvalidInput, match="is not a URL") as refused:
+        options.service_url(text)
+    assert options.SERVICE in refused.value.fix
+
+
+def test_a_cluster_file_that_is_gone_is_the_users_and_no_defect(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("PENSTOCK_CLUSTER", str(tmp_path / "none.yaml"))
+    assert run("cluster", "show") == InvalidInput.exit_code
+    said = capsys.readouterr().err
+    assert "none.yaml cannot be read" in said
+    assert "No such file" in said
+    assert "PENSTOCK_CLUSTER" in said
+    (tmp_path / "none.yaml").write_bytes(b"\xff")
+    assert run("cluster", "show") == InvalidInput.exit_code

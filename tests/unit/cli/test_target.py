@@ -137,6 +137,17 @@ def test_insisting_leaves_it_to_the_service(engine: tuple[RemoteEngine, Stage]) 
         follower.run(application.id, lambda *_: None)
 
 
+def test_two_interrupts_in_a_row_still_stop_the_application_on_the_service(engine: tuple[RemoteEngine, Stage]) -> None:
+    target, stage = engine
+    application = submitted(target)
+    follower = target.supervisor(application.id)
+    follower.stop(Reason("interrupted", "by Ctrl-C"))
+    follower.force_stop()
+    with pytest.raises(KeyboardInterrupt):
+        follower.run(application.id, lambda *_: None)
+    assert stage.engine.get(application.id).state is State.STOPPED
+
+
 def test_what_a_driver_wrote_is_read_from_where_one_was_and_nothing_is_no_error(
     engine: tuple[RemoteEngine, Stage],
 ) -> None:

@@ -215,3 +215,44 @@ def test_a_proxy_that_is_overloaded_is_not_taken_for_a_strangers_service(monkeyp
     busy = httpx.MockTransport(lambda _: httpx.Response(503, text="Service Unavailable"))
     with pytest.raises(ServiceError, match="is overloaded"):
         Connection(httpx.Client(base_url="http://x", transport=busy), "http://x").json("GET", "/v1/self")
+
+
+@pytest.mark.parametrize("status", [302, 307, 304])
+def test_a_redirect_is_not_taken_for_success(monkeypatch: pytest.MonkeyPatch, status: int) -> None:
+    monkeypatch.setattr(connection, "_PAUSE_SECONDS", 0.0)
+    elsewhere = httpx.MockTransport(lambda _: httpx.Response(status, headers={"Location": "https://login.example/"}))
+    redirected = Connection(httpx.Client(base_url="http://x", transport=elsewhere), "http://x")
+    with pytest.raises(ServiceError, match="not a Penstock service") as refused:
+        redirected.json("DELETE", "/v1/tokens/1")
+    assert refused.value.why.startswith(f"it answered {status}")
+    with pytest.raises(ServiceError):
+        list(redirected.follow("/log"))
+
+
+def test_a_login_page_in_place_of_json_is_no_defect(tmp_path: Path) -> None:
+    page = httpx.MockTransport(lambda _: httpx.Response(200, text="<html>"))
+    stranger = Connection(httpx.Client(base_url="http://x", transport=page), "http://x")
+    (tmp_path / "a.jar").touch()
+    with pytest.raises(ServiceError, match="not a Penstock service"):
+        stranger.json("GET", "/v1/self")
+    with pytest.raises(ServiceError, match="not a Penstock service"):
+        stranger.put_file("/v1/files/1/a.jar", tmp_path / "a.jar", params={})
+
+
+@pytest.mark.parametrize("token", ["s3cret\nmore", "s3 cret", "s3crét", " \n"])
+def test_no_error_quotes_a_token_that_cannot_be_sent(token: str) -> None:
+    with pytest.raises(Unauthenticated) as refused:
+        connect("http://127.0.0.1:1", token=token)
+    assert "s3" not in str(refused.value)
+
+
+def test_a_token_that_was_read_with_its_end_of_line_is_sent_without_it() -> None:
+    connected = connect("http://127.0.0.1:1", token=" penstock_1_x\n")
+    assert connected._client.headers["Authorization"] == "Bearer penstock_1_x"
+
+
+@pytest.mark.parametrize("url", ["http://localhost:84O0", "http://[::1", "http://localhost:99999", "https://1.2.3.999"])
+def test_a_mistyped_address_is_the_users_and_no_defect(url: str) -> None:
+    with pytest.raises(InvalidInput, match="is not the address of a service") as refused:
+        connect(url, token="t")
+    assert refused.value.why and "--server" in refused.value.fix

@@ -17,9 +17,11 @@ from rich.console import Console
 from rich.text import Text
 
 from penstock.catalog.database import Database
+from penstock.cli.lab import reports
 from penstock.cli.lab.measure import await_archives
 from penstock.cli.output import plain_console
 from penstock.engine.engine import Engine
+from penstock.errors import InvalidInput
 from penstock.home import Home, read_json, write_json
 from penstock.lab import runner
 from penstock.lab.environment import Environment
@@ -40,15 +42,30 @@ def demo(
 ) -> None:
     """Run TPC-DS end to end in a separate home: lake, catalog, data, 104 queries, verified answers, report."""
     os.environ.setdefault("PENSTOCK_HOME", str(Path(".demo").absolute()))
-    from penstock.cli.lab import reports
     from penstock.cli.lab.options import usual_size
     from penstock.lab.workloads.tpcds import Tpcds
 
+    _require_writable(report)
     console = plain_console()
     run = run_demo(Home.default(), Tpcds(scale=scale), usual_size(), report.absolute(), console)
     reports.show(console, [run])
     console.print(f"Report: {report.absolute()}", soft_wrap=True)
     reports.end_as([run])
+
+
+def _require_writable(report: Path) -> None:
+    """Refuse a report that could not be written, before the measurement of many minutes."""
+    is_new = not os.path.lexists(report)
+    try:
+        report.open("a").close()
+    except OSError as error:
+        raise InvalidInput(
+            f"The report cannot be written to {report}",
+            why=error.strerror or str(error),
+            fix="choose another file with --report, in a directory that you can write",
+        ) from error
+    if is_new:
+        report.unlink()
 
 
 _STEPS = 7
@@ -67,7 +84,7 @@ def run_demo(home: Home, suite: Tpcds, size: ClusterSize, report: Path, console:
             with _servers(home, listener) as bench:
                 (run,) = runner.measure(lambda _: bench, [Arm("Penstock", suite, size)], MeasurementPlan(), listener)
                 listener.step("Write the report")
-                report.write_text(as_html([run]), encoding="utf-8")
+                reports.write_report(report, as_html([run]))
         return run
 
 

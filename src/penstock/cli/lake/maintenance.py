@@ -171,7 +171,14 @@ def _write(text: str, output: Path | None) -> None:
     if output is None:
         typer.echo(text, nl=False)
     else:
-        write_atomically(output, text, mode=0o644)
+        try:
+            write_atomically(output, text, mode=0o644)
+        except OSError as error:
+            raise InvalidInput(
+                f"{output} cannot be written",
+                why=error.strerror or str(error),
+                fix="give another file with --output, in a directory that you can write",
+            ) from error
         typer.echo(str(output))
 
 

@@ -448,8 +448,10 @@ class LocalExchange:
 
 def _take(store: ObjectStore, key: str) -> list[dict[str, Any]]:
     try:
-        lines = store.get(key).decode().splitlines()
+        content = store.get(key)
     except NotFound:
         return []
+    # The bytes are split, since text would also be split at separators inside of JSON strings, such as U+2028.
+    results = [json.loads(line) for line in content.splitlines()]
     store.delete(key)
-    return [json.loads(line) for line in lines]
+    return results

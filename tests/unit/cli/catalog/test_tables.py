@@ -9,11 +9,14 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import typer
 from typer.testing import CliRunner
 
 from penstock.catalog.tables import Table
 from penstock.cli import main, sql
 from penstock.cli.catalog import index, tables
+from penstock.cli.options import SERVER_VARIABLE
+from penstock.engine.policy.scheduling import Instance
 from penstock.errors import InvalidInput
 from penstock.model import ClusterSize, ProcessSize
 
@@ -252,6 +255,38 @@ def test_what_iceberg_cannot_take_or_would_move_or_replace_is_not_converted(
     with pytest.raises(InvalidInput, match=problem):
         penstock(tables.app, "convert", found.full_name, *arguments)
     assert converted == []
+
+
+@pytest.mark.parametrize(
+    ("app", "arguments"),
+    [
+        (index.app, ("build", "db.t")),
+        (index.app, ("refresh", "db.t")),
+        (index.app, ("advise", "db.t")),
+        (tables.app, ("rewrite", "db.t", "--advised")),
+        (tables.app, ("convert", "db.t")),
+        (tables.app, ("maintain", "iceberg.orders")),
+    ],
+)
+def test_a_token_of_one_instance_runs_statements_on_tables(
+    monkeypatch: pytest.MonkeyPatch, app: Any, arguments: tuple[str, ...]
+) -> None:
+    through = some_target()
+    through.instance = lambda name: Instance(name or "team-a")
+    found: list[str] = []
+
+    def answers(_engine: object, spec: Any, _text: str, **_: str) -> None:
+        found.append(spec.instance)
+        raise typer.Exit
+
+    monkeypatch.setenv(SERVER_VARIABLE, "http://127.0.0.1:1")
+    monkeypatch.setattr(sql, "answers", answers)
+    for module in (index, tables):
+        monkeypatch.setattr(module, "target", lambda: through)
+    monkeypatch.setattr(tables, "catalog_table", lambda name: ORDERS if name == "iceberg.orders" else SALES)
+    monkeypatch.setattr(tables, "catalog_tables", lambda _: [ORDERS, SALES])
+    penstock(app, *arguments)
+    assert found == ["team-a"]
 
 
 def test_table_is_another_word_for_tables_and_not_listed(capsys: pytest.CaptureFixture[str]) -> None:

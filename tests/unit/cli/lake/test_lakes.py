@@ -172,3 +172,11 @@ def test_show_tells_how_a_lake_is_reached_and_what_applications_get(home: Home) 
     assert "s3cret" not in shown
     assert json.loads(run("show", "sales", "--json").output)["sts"]["role_arn"] == ROLE
     refused(run("show", "other"), NotFound)
+
+
+@pytest.mark.parametrize("name", ["missing/lake.sql", "directory"])
+def test_an_export_that_cannot_be_written_is_the_users_and_no_defect(home: Home, tmp_path: Path, name: str) -> None:
+    run(*ADD, "--credentials-from-stdin", "--no-check", given="AKID\ns3cret\n")
+    (tmp_path / "directory").mkdir()
+    error = refused(run("export", "client", "duckdb", "--lake", "sales", "-o", str(tmp_path / name)), InvalidInput)
+    assert error.why and "--output" in error.fix

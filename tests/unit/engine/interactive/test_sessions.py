@@ -7,11 +7,13 @@ import stat
 from dataclasses import replace
 from datetime import datetime, timezone
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from penstock.engine.interactive import session_server
-from penstock.engine.interactive.sessions import SessionProtocol, SessionRequest, Sessions
+from penstock.engine.interactive.sessions import LocalExchange, SessionProtocol, SessionRequest, Sessions
 from penstock.errors import ClusterError, InvalidInput, NotFound, StateError
 from penstock.model import Application, ApplicationSpec, ClusterSize, ProcessSize, Reason, State
 
@@ -183,3 +185,36 @@ def test_nobody_is_idle_while_work_is_under_way() -> None:
     assert idleness.seconds(175.0, busy=False, last_request=120.0) == 5
     assert idleness.seconds(180.0, busy=False, last_request=178.0) == 2
     assert idleness.seconds(190.0, busy=False, last_request=None) == 12
+
+
+class Objects(dict[str, bytes]):
+    """A store of objects in memory."""
+
+    def put(self, key: str, content: bytes) -> None:
+        self[key] = content
+
+    def get(self, key: str, default: Any = None) -> bytes:
+        return self[key]
+
+    def delete(self, key: str) -> None:
+        del self[key]
+
+
+def exchange(store: Objects) -> LocalExchange:
+    return LocalExchange(SimpleNamespace(store=lambda _: store), SimpleNamespace(name="near"))  # type: ignore[arg-type]
+
+
+def test_line_separators_in_a_value_do_not_break_the_results(applications: Applications) -> None:
+    results = [{"rows": [["a\u2028b\u2029c\u0085d\u000be\n"]]}, {"rows": [[2]]}]
+    content = "".join(json.dumps(result, ensure_ascii=False) + "\n" for result in results)
+    store = Objects({"results": content.encode()})
+    ended = submitted(applications, SessionRequest(SIZE))
+    assert exchange(store).take_results(ended, "results", "SELECT 1") == results
+    assert "results" not in store
+
+
+def test_results_that_cannot_be_parsed_stay_in_the_store(applications: Applications) -> None:
+    store = Objects({"results": b'{"rows": '})
+    with pytest.raises(ValueError, match="Expecting value"):
+        exchange(store).take_results(submitted(applications, SessionRequest(SIZE)), "results", "SELECT 1")
+    assert "results" in store
