@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import sys
 from collections.abc import Iterable
@@ -115,9 +116,15 @@ def submit_and_follow(engine: Target, spec: ApplicationSpec, *, detach: bool, as
         typer.echo(json.dumps(submitted.to_json()) if as_json else submitted.id)
         return
     out = sys.stderr.buffer if as_json else sys.stdout.buffer
-    ended = foreground.follow(
-        engine, submitted, display(quiet=as_json), Output(engine.artifacts.read, out=out, err=sys.stderr.buffer)
-    )
+    output = Output(engine.artifacts.read, out=out, err=sys.stderr.buffer)
+    try:
+        ended = foreground.follow(engine, submitted, display(quiet=as_json), output)
+    except BrokenPipeError:
+        # As with `| head`: its supervision, which keeps the time limit, must not end with its reader.
+        engine.detach(submitted.id)
+        with contextlib.suppress(BrokenPipeError):
+            typer.echo(f"{submitted.id} goes on without a reader of its output: penstock show {submitted.id}", err=True)
+        raise
     if as_json:
         typer.echo(json.dumps(ended.to_json()))
     raise SystemExit(foreground.report_result(ended, quiet=as_json))

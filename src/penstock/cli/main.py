@@ -114,8 +114,19 @@ _COMMANDS = {
 }
 
 
+class _ReaderGoneError(Exception):
+    """The reader of the command's output closed the pipe."""
+
+
 class _OnDemand(TyperGroup):
     """A group that lists every sub-command and loads only the one that is called."""
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError as error:
+            # Typer would end with the exit code of a failure.
+            raise _ReaderGoneError from error
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         if args and (wanted := _COMMANDS.get(args[0])):
@@ -183,7 +194,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         command().main(args=arguments, prog_name="penstock")
     except PenstockError as error:
         raise _explained(error) from None
-    except BrokenPipeError:
+    except _ReaderGoneError:
         # The reader closed the pipe, which is no error; Python must not report it at exit either.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise SystemExit(_BROKEN_PIPE_EXIT_CODE) from None

@@ -36,14 +36,24 @@ _NEIGHBOURS = 64
 
 _Holder = tuple[str, str]
 
+UPLOAD, CATALOG, PREVIEW, RESULTS = "uploads", "requests to the catalog", "previews", "requests for results"
+"""Kinds of requests with a limit of their own, as an error names them."""
+
 
 @dataclass(frozen=True)
 class ConcurrencyLimits:
-    """Limits on concurrent requests. `threads` is the service's pool, larger than one token's requests can occupy."""
+    """Limits on concurrent requests. `threads` is the service's pool, larger than one token's requests can occupy.
+
+    Requests that hold much more than a thread, such as files, memory or connections that all tokens share, have lower
+    limits of their own.
+    """
 
     per_token: int = 256
     per_address: int = 64
     uploads_per_token: int = 8
+    catalog_per_token: int = 16
+    previews_per_token: int = 2
+    results_per_token: int = 4
     threads: int = 320
 
 
@@ -75,9 +85,9 @@ class RequestCounts:
             self._give_back(slot.holder)
 
     @contextlib.contextmanager
-    def uploading(self, token_id: str) -> Iterator[None]:
-        """Count an upload of the token. Raises `QuotaExceeded`."""
-        holder = ("upload", token_id)
+    def counting(self, kind: str, token_id: str) -> Iterator[None]:
+        """Count a request of the token that is one of a kind with a limit of its own. Raises `QuotaExceeded`."""
+        holder = (kind, token_id)
         with self._turn:
             self._take(holder)
         try:
@@ -91,7 +101,10 @@ class RequestCounts:
         most = {
             "token": self._bounds.per_token,
             "address": self._bounds.per_address,
-            "upload": self._bounds.uploads_per_token,
+            UPLOAD: self._bounds.uploads_per_token,
+            CATALOG: self._bounds.catalog_per_token,
+            PREVIEW: self._bounds.previews_per_token,
+            RESULTS: self._bounds.results_per_token,
         }[kind]
         if self._held[holder] >= most:
             raise _too_many(kind, most)
@@ -179,7 +192,7 @@ def _too_many(kind: str, most: int) -> QuotaExceeded:
             why=f"the limit is {most} at a time, so that other clients are served, too",
             fix="try again in a moment, with a token: such requests count against the token alone",
         )
-    counted = "uploads" if kind == "upload" else "requests"
+    counted = "requests" if kind == "token" else kind
     return QuotaExceeded(
         f"Too many {counted} of your token are in progress",
         why=f"the limit is {most} at a time, so that other clients are served, too",

@@ -10,6 +10,7 @@ from typing import cast
 
 import pytest
 
+from penstock.cli.applications import submit_and_follow
 from penstock.cli.foreground import Display, Output, follow
 from penstock.cli.target import Target
 from penstock.model import Application, ApplicationSpec, ClusterSize, ProcessSize, Reason, State
@@ -45,6 +46,41 @@ def signalled(*numbers: signal.Signals) -> list[str]:
     application = Application("app-1", spec, State.ACCEPTED, submitted_at=datetime.now(timezone.utc))
     follow(cast(Target, target), application, cast(Display, target), Output(lambda *_: b"", out=BytesIO(), err=None))
     return target.asked
+
+
+class Read:
+    """A target whose application has output, until nobody reads it."""
+
+    def __init__(self) -> None:
+        self.detached: list[str] = []
+        self.artifacts = self
+
+    def submit(self, spec: ApplicationSpec, _: object) -> Application:
+        return Application("app-1", spec, State.ACCEPTED, submitted_at=datetime.now(timezone.utc))
+
+    def supervisor(self, _: str) -> Read:
+        return self
+
+    def run(self, *_: object) -> None:
+        raise BrokenPipeError
+
+    def read(self, *_: object) -> bytes:
+        return b""
+
+    def detach(self, application_id: str) -> None:
+        self.detached.append(application_id)
+
+
+def test_an_application_whose_output_nobody_reads_any_more_goes_on_under_supervision(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    target = Read()
+    size = ProcessSize(1, 1 << 30)
+    spec = ApplicationSpec("x.py", ClusterSize(size, size, 1), "x")
+    with pytest.raises(BrokenPipeError):
+        submit_and_follow(cast(Target, target), spec, detach=False, as_json=True)
+    assert target.detached == ["app-1"]
+    assert "app-1 goes on" in capsys.readouterr().err
 
 
 @pytest.fixture(autouse=True)

@@ -73,6 +73,15 @@ def test_a_users_mistake_is_explained_without_a_trace(capsys: pytest.CaptureFixt
     assert "Traceback" not in said
 
 
+def test_a_closed_pipe_ends_a_command_as_shells_expect() -> None:
+    program = "import time; from penstock.cli import main; time.sleep(0.5); main.main(['cluster', 'example'])"
+    with subprocess.Popen([sys.executable, "-u", "-c", program], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as ran:
+        assert ran.stdout is not None and ran.stderr is not None
+        ran.stdout.close()
+        said = ran.stderr.read()
+    assert (ran.returncode, said) == (128 + 13, b"")
+
+
 def test_a_defect_is_written_down_and_said_in_short(
     home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

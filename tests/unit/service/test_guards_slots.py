@@ -19,7 +19,7 @@ from penstock.engine.tokens import Caller, Scope, Token
 from penstock.errors import NotFound, QuotaExceeded, Unauthenticated
 from penstock.model import Application, ApplicationSpec
 from penstock.service import guards
-from penstock.service.guards import ConcurrencyLimits, RequestCounts, Slot, while_valid
+from penstock.service.guards import UPLOAD, ConcurrencyLimits, RequestCounts, Slot, while_valid
 from tests.support import virtual_time
 from tests.unit.service.fakes import FakeTokens, Stage
 
@@ -79,12 +79,12 @@ def test_addresses_that_one_machine_may_have_all_of_count_as_one() -> None:
 
 def test_a_token_has_so_many_uploads_at_once() -> None:
     under_way = RequestCounts(FEW)
-    with under_way.uploading("greedy"):
-        with pytest.raises(QuotaExceeded, match="uploads of your token"), under_way.uploading("greedy"):
+    with under_way.counting(UPLOAD, "greedy"):
+        with pytest.raises(QuotaExceeded, match="uploads of your token"), under_way.counting(UPLOAD, "greedy"):
             pass
-        with under_way.uploading("modest"):
+        with under_way.counting(UPLOAD, "modest"):
             pass
-    with under_way.uploading("greedy"):
+    with under_way.counting(UPLOAD, "greedy"):
         pass
 
 
@@ -94,6 +94,7 @@ def test_a_token_has_so_many_uploads_at_once() -> None:
         (ConcurrencyLimits(per_address=0), "GET", "/health/live", "from your address"),
         (ConcurrencyLimits(per_token=0), "GET", "/v1/self", "requests of your token"),
         (ConcurrencyLimits(uploads_per_token=0), "PUT", f"/v1/files/{'0' * 64}/a.py", "uploads of your token"),
+        (ConcurrencyLimits(previews_per_token=0), "GET", "/v1/tables/a.b/preview", "previews of your token"),
     ],
 )
 def test_the_answer_says_what_there_is_too_much_of_and_when_to_come_back(

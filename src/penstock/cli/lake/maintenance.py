@@ -230,11 +230,8 @@ def sweep(
     lakes = Lakes(home)
     chosen = lakes.get(lake)
     require_s3(chosen, "The sweep")
-    running = [
-        application
-        for application in Engine(home).list(states=[state for state in State if not state.final])
-        if (application.spec.lake or lakes.default()) == chosen.name
-    ]
+    # Those on other lakes, too: several may have one bucket, and an application writes to any that it reaches.
+    running = Engine(home).list(states=[state for state in State if not state.final])
     before, because_of = sweeping.cutoff(datetime.now(timezone.utc), timedelta(seconds=seconds), running)
     swept = sweeping.sweep(chosen, lakes.credentials_of(chosen), chosen.key(prefix), before=before, dry_run=dry_run)
     if as_json:

@@ -294,11 +294,12 @@ statements_router = APIRouter(prefix="/v1/applications/{application_id}", tags=[
 def results(application_id: str, service: CurrentService, caller: Reader) -> responses.Results:
     """An item per started statement, in order: `statement`, and `columns`, `rows` and `truncated`, or `error`."""
     found = visible(service, caller, application_id)
-    try:
-        lines = _read(service, found, "--output", below=sessions.RESULTS).splitlines()
-    except NotFound:
-        lines = []
-    return responses.Results(items=[json.loads(line) for line in lines])
+    with service.request_counts.counting(guards.RESULTS, caller.token_id):
+        try:
+            lines = _read(service, found, "--output", below=sessions.RESULTS).splitlines()
+        except NotFound:
+            lines = []
+        return responses.Results(items=[json.loads(line) for line in lines])
 
 
 @statements_router.get("/statements", summary="The SQL statements it ran")

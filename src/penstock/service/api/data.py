@@ -30,6 +30,7 @@ from penstock.profiles import workloads
 from penstock.service import responses
 from penstock.service.auth import Reader
 from penstock.service.context import CurrentService, Service
+from penstock.service.guards import PREVIEW
 
 MOST_ROWS = 1000
 _MOST_OBJECTS = 1000
@@ -155,8 +156,9 @@ def preview_of(
     rows: Annotated[int, Query(ge=1, le=MOST_ROWS)] = 50,
 ) -> responses.Preview:
     """Arbitrary rows of one of its objects, in no order, read without a cluster."""
-    found = _visible(caller, service, name)
-    return read_preview(found, lake_opener(service.engine, service.home), rows=rows)
+    with service.request_counts.counting(PREVIEW, caller.token_id):
+        found = _visible(caller, service, name)
+        return read_preview(found, lake_opener(service.engine, service.home), rows=rows)
 
 
 @router.get("/lakes", summary="The object stores")

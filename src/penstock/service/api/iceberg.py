@@ -14,6 +14,7 @@ from penstock.errors import PenstockError
 from penstock.service import problems
 from penstock.service.auth import Reader, usual_instance
 from penstock.service.context import CurrentService
+from penstock.service.guards import CATALOG
 from penstock.service.iceberg import catalog as iceberg
 
 PREFIX = "/iceberg/v1"
@@ -66,7 +67,8 @@ def passed_on(
     path = tuple(unquote(part) for part in segments[4:])
     delegated = "vended-credentials" in request.headers.get("x-iceberg-access-delegation", "")
     asked = iceberg.Request(request.method, path, dict(request.query_params), body, delegated)
-    return _response(service.iceberg.answer(caller, instance, asked))
+    with service.request_counts.counting(CATALOG, caller.token_id):
+        return _response(service.iceberg.answer(caller, instance, asked))
 
 
 def _response(answer: iceberg.Answer) -> Response:

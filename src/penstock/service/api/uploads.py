@@ -21,6 +21,7 @@ from penstock.service import responses
 from penstock.service.api.applications import require_lake
 from penstock.service.auth import Submitter
 from penstock.service.context import CurrentService, Service
+from penstock.service.guards import UPLOAD
 from penstock.service.requests import Name
 
 router = APIRouter(prefix="/v1/files", tags=["files"])
@@ -75,7 +76,7 @@ async def upload(
     directory = service.home.root / "service"
     directory.mkdir(mode=0o700, exist_ok=True)
     with (
-        service.request_counts.uploading(caller.token_id),
+        service.request_counts.counting(UPLOAD, caller.token_id),
         tempfile.NamedTemporaryFile(dir=directory, prefix="upload-") as file,
     ):
         hashed, size = hashlib.sha256(), 0

@@ -44,7 +44,8 @@ _FROM_SPARK = (
 _KEY = "x-penstock-key"
 _HOST = re.compile(r"[A-Za-z0-9.-]+(:[0-9]{1,5})?|\[[0-9A-Fa-f:.]+\](:[0-9]{1,5})?")
 _TIMEOUT = httpx.Timeout(60.0, connect=5.0)
-_LIMITS = httpx.Limits(max_connections=64, max_keepalive_connections=16)
+# The requests of a token are limited (`guards.ConcurrencyLimits`): a limit of all together would be one token's to use up.
+_LIMITS = httpx.Limits(max_connections=None, max_keepalive_connections=16)
 
 
 @dataclass(frozen=True)

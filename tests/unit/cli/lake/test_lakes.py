@@ -1,16 +1,20 @@
 from __future__ import annotations
 
 import json
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner, Result
 
 from penstock.cli.lake.lakes import app
+from penstock.engine.engine import Engine
 from penstock.errors import InvalidInput, LakeError, NotFound, PenstockError
 from penstock.home import Home
-from penstock.lake.model import Credentials, Sts
+from penstock.lake import sweep
+from penstock.lake.model import Credentials, Lake, Sts
 from penstock.lake.registry import Lakes
+from penstock.model import Application, ApplicationSpec, ClusterSize, ProcessSize, State
 
 ADD = ["add", "sales", "--endpoint", "http://a.example:9000", "--endpoint", "http://b.example:9000", "--bucket", "data"]
 
@@ -124,6 +128,28 @@ def test_get_replaces_no_file_unasked(home: Home, tmp_path: Path) -> None:
 
 
 ROLE = "arn:aws:iam:::role/penstock"
+
+
+def test_a_sweep_keeps_what_an_application_on_another_lake_with_the_same_bucket_writes(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Lakes(home).add(Lake("sales", ("http://a.example:9000",), "data", ""), Credentials("key", "secret"))
+    begun = datetime.now(timezone.utc) - timedelta(days=3)
+    size = ProcessSize(1, 1 << 30)
+    spec = ApplicationSpec("a.py", ClusterSize(size, size, 1), "a", lake="sales.0123")
+    running = Application("app-1", spec, State.RUNNING, submitted_at=begun)
+    seen: list[datetime] = []
+
+    def swept(*_: object, before: datetime, dry_run: bool) -> sweep.SweepReport:
+        assert not dry_run
+        seen.append(before)
+        return sweep.SweepReport(0, ())
+
+    monkeypatch.setattr(Engine, "__init__", lambda *_: None)
+    monkeypatch.setattr(Engine, "list", lambda *_, **__: [running])
+    monkeypatch.setattr(sweep, "sweep", swept)
+    assert json.loads(run("sweep", "--lake", "sales", "--json").output)["running"] == "app-1"
+    assert seen == [begun]
 
 
 def test_a_role_is_asked_for_at_the_first_endpoint_unless_another_is_named(home: Home) -> None:
