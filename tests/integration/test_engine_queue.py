@@ -27,6 +27,7 @@ from penstock.engine.policy.scheduling import Instance, InstanceUsage, Quota
 from penstock.engine.repository.applications import now
 from penstock.engine.repository.audit import Audit
 from penstock.engine.repository.listing import Interval, Query
+from penstock.engine.tokens import EVERY_INSTANCE, Scope, TokenStore
 from penstock.errors import Conflict, InvalidInput, NotFound, QuotaExceeded
 from penstock.home import Home
 from penstock.model import Application, Capacity, State, promised
@@ -228,6 +229,38 @@ def test_an_instance_goes_when_nothing_of_it_runs_and_the_default_stays(home: Ho
     with pytest.raises(Conflict):
         engine.queues.delete("default")
     assert [instance.name for instance in engine.queues.instances()] == ["default"]
+
+
+def test_a_token_of_a_removed_instance_does_not_open_a_later_one_of_its_name(home: Home, engine: FakeEngine) -> None:
+    store = TokenStore(Database(home).engine())
+    engine.queues.put(Instance("made"))
+    other, _ = store.create("other", {"made-too": Scope.SUBMIT, EVERY_INSTANCE: Scope.READ})
+    past, _ = store.create("past", {"made": Scope.SUBMIT}, expires_at=now() - timedelta(seconds=1))
+    valid, _ = store.create("valid", {"made": Scope.READ}, expires_at=now() + timedelta(hours=1))
+    with pytest.raises(Conflict, match=valid.id) as refused:
+        engine.queues.delete("made")
+    assert past.id not in str(refused.value)
+    assert other.id not in str(refused.value)
+    store.revoke(valid.id)
+    engine.queues.delete("made")
+    for token in (other, past):
+        store.revoke(token.id)
+
+
+def test_a_quota_reduced_below_the_first_waiting_cluster_starts_those_behind_it(home: Home, engine: FakeEngine) -> None:
+    engine.queues.put(Instance("made"))
+    large = engine.enqueue(replace(specification(home, 1, instance="made"), size=replace(SIZE, executors=9)))
+    small = engine.enqueue(specification(home, 2, instance="made"))
+    engine.queues.put(Instance("made", quota=Quota(cores=promised(SIZE).cores)))
+    with dispatched_by(engine):
+        assert ended(engine, small).state is State.FINISHED
+        within(lambda: engine.get(large.id).state is State.WAITING)
+        reason = engine.get(large.id).reason
+        assert reason is not None
+        assert "exceeds the quota of the instance made" in reason.message
+        engine.queues.put(Instance("made"))
+        engine.enqueue(specification(home, 3, instance="made"))
+        assert ended(engine, large).state is State.FINISHED
 
 
 def test_of_changes_to_one_instance_at_once_none_is_lost(engine: FakeEngine) -> None:

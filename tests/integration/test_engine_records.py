@@ -149,6 +149,24 @@ def test_what_waits_has_ended_as_soon_as_that_is_asked_for(records: ApplicationR
     assert records.request_end(application.id, replace(STOP, message="again")).reason == STOP
 
 
+def test_a_stop_while_a_failed_attempt_ends_is_carried_out_before_the_next_one(
+    records: ApplicationRepository, reader: ApplicationReader
+) -> None:
+    stopped, retried = submitted(records, retries=1), submitted(records, retries=1)
+    for application in (stopped, retried):
+        records.apply(application.id, lifecycle.Admitted(now(), HANDLE))
+        records.apply(application.id, lifecycle.DriverEnded(now(), 1, Reason(lifecycle.DRIVER_LOST, "it is gone")))
+        if application is stopped:
+            assert records.request_end(application.id, STOP).state is State.STOPPING
+        records.apply(application.id, lifecycle.Stopped(now(), 1))
+        records.apply(application.id, lifecycle.ArtifactsCollected(now(), {}))
+        records.apply(application.id, lifecycle.Released(now()))
+    found = records.get(stopped.id)
+    assert (found.state, found.reason, found.cluster) == (State.STOPPED, STOP, None)
+    assert [event["event"] for event in reader.events(stopped.id)][-2:] == ["Released", "EndRequested"]
+    assert records.get(retried.id).state is State.WAITING
+
+
 def test_an_id_is_found_by_its_beginning_and_by_last(records: ApplicationRepository, reader: ApplicationReader) -> None:
     first, second = submitted(records), submitted(records)
     assert reader.get(second.id[:-1]).id == second.id

@@ -11,13 +11,15 @@ import sqlalchemy as sa
 
 from penstock.engine import artifacts
 from penstock.engine.dispatcher import Housekeeping
+from penstock.engine.policy import lifecycle
 from penstock.engine.repository import pending_artifacts, schema
+from penstock.engine.repository.applications import now
 from penstock.engine.repository.retention import Retention
 from penstock.errors import LakeError, NotFound
 from penstock.home import Home
 from penstock.lake.model import Lake, ObjectInfo, ObjectStore, artifact_key, artifact_prefix, attempt_prefix
 from penstock.lake.registry import Lakes
-from penstock.model import Application, State
+from penstock.model import Application, Reason, State
 from tests.support.fake_engine import FakeEngine, specification
 from tests.unit.lab.lab_fakes import MemoryStore
 
@@ -145,6 +147,35 @@ def test_an_attempt_s_log_goes_where_that_attempt_s_logs_are(home: Home, tmp_pat
     store.away = False
     assert Housekeeping(engine, Retention()).upload_pending() == [application.id]
     assert store.objects[artifact_key(application.id, "attempts/1/driver.log")] == b"line\n"
+
+
+def test_a_failed_attempt_s_log_reaches_the_lake_when_the_application_ended_before_the_next(
+    home: Home, tmp_path: Path
+) -> None:
+    store = Store()
+    engine = Service(home, store)
+    transitions, summary = engine.repositories.transitions, left(tmp_path / "left")
+    application = engine.enqueue(specification(home, 1, lake=LAKE.name, retries=1))
+    transitions.apply(application.id, lifecycle.Admitted(now(), engine.backend.handle(application.id)))
+    transitions.apply(application.id, lifecycle.DriverEnded(now(), 1, Reason(lifecycle.DRIVER_LOST, "it is gone")))
+    transitions.apply(application.id, lifecycle.Stopped(now(), 1))
+    kept = engine.artifacts.store(application, summary, within=attempt_prefix(1))
+    transitions.apply(application.id, lifecycle.ArtifactsCollected(now(), kept))
+    transitions.apply(application.id, lifecycle.Released(now()))
+    store.away = False
+    assert Housekeeping(engine, Retention()).upload_pending() == [], "the next attempt may store more"
+    assert engine.artifacts.load(application.id, "attempts/1/driver.log") == b"line\n"
+
+    assert engine.request_stop(application.id).state is State.STOPPED
+    assert engine.get(application.id).summary is None
+    names = {f"attempts/1/{name}" for name in ("driver.log", "driver.out", "events/spark-1", "summary.json")}
+    assert engine.artifacts.sizes(application.id).keys() == names
+    assert Housekeeping(engine, Retention()).upload_pending() == [application.id]
+    assert store.objects[artifact_key(application.id, "attempts/1/driver.log")] == b"line\n"
+    assert engine.repositories.pending.sizes(application.id) == {}
+    assert engine.artifacts.sizes(application.id).keys() == names
+    assert engine.artifacts.load(application.id, "attempts/1/driver.log") == b"line\n"
+    assert engine.get(application.id).summary is None
 
 
 def test_what_is_kept_again_replaces_what_was_kept_before(home: Home, tmp_path: Path) -> None:

@@ -343,7 +343,10 @@ def put(
 
 @instances_app.command()
 def remove(name: Name) -> None:
-    """Remove an instance without running or waiting applications; its former applications stay listed."""
+    """Remove an instance without running or waiting applications, and that no valid token names.
+
+    Its former applications stay listed.
+    """
     if server():
         _call("DELETE", f"/v1/instances/{quote(name, safe='')}")
     else:

@@ -282,11 +282,13 @@ class Artifacts:
     def sizes(self, application_id: str) -> Mapping[str, int]:
         """Sizes in bytes, by name, of the application's artifacts as they are now, earlier attempts included."""
         application = self._repositories().applications.get(application_id)
-        if application.state.final:
-            return self._archive(application).sizes() if application.summary is not None else {}
+        if application.summary is not None:
+            return self._archive(application).sizes()
         # No artifact is stored before the first attempt has ended.
         before = self._archive(application).sizes() if application.attempts else {}
         kept = {name: size for name, size in before.items() if belongs_to_attempt(name)}
+        if application.state.final:
+            return kept  # it ended before it, or its next attempt, had a cluster
         return {**kept, **self._backend.sizes(application.cluster or self._backend.handle(application.id))}
 
     def follow(
@@ -312,7 +314,7 @@ class Artifacts:
                 while attempt < application.attempt:
                     yield from self._pieces_of_attempt(application, attempt, name, start=start)
                     attempt, start = attempt + 1, 0
-        if application.summary is None and application.attempts:
+        if application.summary is None and application.attempts and not belongs_to_attempt(name):
             return  # it ended before the next attempt had a cluster
         self._require_kept(application, name)
         yield from self._archive(application).pieces(name, start=start)

@@ -90,6 +90,11 @@ def validate_url(url: str) -> SplitResult:
         _ = parts.port
     except ValueError as error:
         raise InvalidInput("That is not a web address", why=str(error), fix=fix) from error
+    try:
+        (parts.hostname or "").encode("idna")
+    except UnicodeError as error:
+        why = "a part of its host name is empty or longer than 63 characters"
+        raise InvalidInput("That is not a web address", why=why, fix=fix) from error
     if parts.scheme not in ("https", "http") or not parts.hostname:
         raise InvalidInput("That is not a web address", why="it does not begin with https:// and a host", fix=fix)
     if parts.username is not None or parts.password is not None:
@@ -312,7 +317,10 @@ class Webhooks:
         try:
             status = post(delivery.url, body, headers, self._reach)
             problem = "" if 200 <= status < 300 else f"it answered {status}"
-        except (OSError, InvalidInput) as error:
+        except Exception as error:
+            # Any failure counts as a try: one that is not recorded would be repeated every minute for ever.
+            if not isinstance(error, (OSError, InvalidInput)):
+                _log.exception("the delivery of a webhook failed for an unexpected reason")
             problem = str(error) or type(error).__name__
         if not problem:
             self._outbox.delivered(delivery, at)

@@ -193,9 +193,41 @@ def test_plain_http_stays_inside_what_was_allowed(monkeypatch: pytest.MonkeyPatc
         "https://a.example\\@b.example/",
         "https://ä.example/",
         "https://[::1/",
+        "https://a..b/",
+        "https://.a.example/",
+        f"https://{'a' * 64}.example/",
         "https://a.example/" + "x" * 2000,
     ],
 )
 def test_what_is_no_plain_web_address_is_refused(url: str) -> None:
     with pytest.raises(InvalidInput):
         validate_url(url)
+
+
+@pytest.mark.parametrize("url", ["https://a.example/", "https://a.example./", f"https://{'a' * 63}/", "https://[::1]/"])
+def test_a_host_name_within_its_bounds_is_accepted(url: str) -> None:
+    validate_url(url)
+
+
+class Failing:
+    """An outbox that records failed tries."""
+
+    def __init__(self) -> None:
+        self.failures: list[tuple[str, datetime | None]] = []
+
+    def failed(self, _: Delivery, problem: str, *, again_at: datetime | None) -> None:
+        self.failures.append((problem, again_at))
+
+
+@pytest.mark.parametrize("error", [UnicodeError("label empty"), ValueError("a port"), RuntimeError("a defect")])
+def test_a_try_that_fails_unexpectedly_is_counted_so_that_the_tries_come_to_an_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise error
+
+    monkeypatch.setattr(socket, "getaddrinfo", fail)
+    outbox = Failing()
+    delivery = Delivery(1, "app-1", "https://a.example/", {"data": {"instance": "a"}}, MOST_TRIES)
+    Webhooks(outbox, Home(tmp_path), AllowedNetworks()).deliver(delivery)  # type: ignore[arg-type]
+    assert outbox.failures == [(str(error), None)]

@@ -6,8 +6,9 @@ equal holdings, as on a machine with room for one cluster at a time, recent use 
 So no instance gets the machine by submitting early, or much. Within an instance: priority, then order of submission.
 
 The first application is never overtaken because it is large: free room is reserved until it fits, since small clusters
-would otherwise starve it for ever. Only an instance at its quota and a cluster beyond today's capacity are passed over,
-since the waiting of others does not help them.
+would otherwise starve it for ever. Only an instance at its quota, and a cluster beyond today's capacity or beyond its
+instance's whole quota (which may be reduced while it waits), are passed over, since the waiting of others does not help
+them.
 """
 
 from __future__ import annotations
@@ -204,8 +205,8 @@ class Schedule:
     """All waiting applications, in the order in which they would start if nothing changed."""
     refused: Mapping[str, Reason]
     """The applications that exceed the largest possible capacity."""
-    over_capacity: Mapping[str, Reason] = field(default_factory=dict)
-    """The applications among `places` that exceed all of today's capacity, and the need of each."""
+    set_aside: Mapping[str, Reason] = field(default_factory=dict)
+    """The applications among `places` that exceed all of today's capacity or their instance's whole quota."""
 
     @property
     def start(self) -> str | None:
@@ -223,8 +224,18 @@ def schedule(snapshot: QueueSnapshot) -> Schedule:
         size: reason for size in sizes - never.keys() if (reason := admission.waits_for(size, snapshot.capacity))
     }
     refused = {one.id: never[one.size] for one in snapshot.waiting if one.size in never}
-    beyond = {one.id: not_today[one.size] for one in snapshot.waiting if one.size in not_today}
-    able = [one for one in snapshot.waiting if one.id not in refused and one.id not in beyond]
+    over_quota = {
+        kind: reason
+        for kind in {(one.instance, one.size) for one in snapshot.waiting if one.instance in snapshot.instances}
+        if (reason := exceeds_quota(snapshot.instances[kind[0]], kind[1]))
+    }
+    set_aside = {
+        one.id: reason
+        for one in snapshot.waiting
+        if one.id not in refused
+        and (reason := over_quota.get((one.instance, one.size)) or not_today.get(one.size)) is not None
+    }
+    able = [one for one in snapshot.waiting if one.id not in refused and one.id not in set_aside]
     ready = [one for one in able if not _too_early(one, snapshot.at)]
     shares = _Shares(snapshot)
     places: list[tuple[QueuedApplication, Reason | None]] = []
@@ -241,12 +252,12 @@ def schedule(snapshot: QueueSnapshot) -> Schedule:
         places.append((first, _ahead(len(places)) if places else _no_room(snapshot, first)))
         shares.take(name, first.size)
     later = [(one, reason) for one in sorted(able, key=_order) if (reason := _too_early(one, snapshot.at))]
-    set_aside = [(one, beyond[one.id]) for one in sorted(snapshot.waiting, key=_order) if one.id in beyond]
-    everyone = [*places, *held_back, *set_aside, *later]
+    aside = [(one, set_aside[one.id]) for one in sorted(snapshot.waiting, key=_order) if one.id in set_aside]
+    everyone = [*places, *held_back, *aside, *later]
     return Schedule(
         tuple(QueuePosition(one.id, one.instance, number, reason) for number, (one, reason) in enumerate(everyone, 1)),
         refused,
-        beyond,
+        set_aside,
     )
 
 
@@ -317,6 +328,22 @@ def _beyond_quota(snapshot: QueueSnapshot, name: str, size: ClusterSize) -> Reas
     if instance is None:
         return None
     return beyond_quota(instance, use(name, holding=snapshot.holding, waiting=0), size)
+
+
+def exceeds_quota(instance: Instance, size: ClusterSize) -> Reason | None:
+    """The reason why a cluster of `size` exceeds the quota of an instance in which nothing runs; None where it fits."""
+    quota, wanted = instance.quota, promised(size)
+    if quota.cores is not None and wanted.cores > quota.cores:
+        needs, limit = f"{wanted.cores} cores", str(quota.cores)
+    elif quota.memory_bytes is not None and wanted.memory_bytes > quota.memory_bytes:
+        needs, limit = gibibytes(wanted.memory_bytes), gibibytes(quota.memory_bytes)
+    else:
+        return None
+    return Reason(
+        "quota",
+        f"it needs {needs}, which exceeds the quota of the instance {instance.name}, {limit}",
+        "request less, or ask an administrator to raise the quota",
+    )
 
 
 def beyond_quota(instance: Instance, has: InstanceUsage, size: ClusterSize) -> Reason | None:

@@ -234,8 +234,8 @@ class ApplicationRepository:
             self._queues.take_turn(connection)
             snapshot = self._queues.snapshot(connection, at=at, capacity=capacity, all_waiting=False)
             schedule = scheduling.schedule(snapshot)
-            if schedule.over_capacity:
-                # The first application of an instance exceeds today's capacity, but one behind it may fit.
+            if schedule.set_aside:
+                # The first application of an instance cannot start today, but one behind it may fit.
                 snapshot = self._queues.snapshot(connection, at=at, capacity=capacity, all_waiting=True)
                 schedule = scheduling.schedule(snapshot)
             dispatched = {one.id for one in snapshot.waiting if one.dispatched}
@@ -246,11 +246,11 @@ class ApplicationRepository:
             recorded = {one.id: one.recorded for one in snapshot.waiting}
             seen: set[str] = set()
             for place in schedule.places:
-                # Only the first of each instance and those beyond today's capacity: the reason of the others is their
-                # position, which is computed on request.
+                # Only the first of each instance and those set aside: the reason of the others is their position,
+                # which is computed on request.
                 first = place.instance not in seen
                 seen.add(place.instance)
-                if not (first or place.id in schedule.over_capacity) or place.reason in (None, recorded[place.id]):
+                if not (first or place.id in schedule.set_aside) or place.reason in (None, recorded[place.id]):
                     continue
                 if place.id in dispatched:
                     self._apply(connection, place.id, lifecycle.Queued(at, place.reason))
@@ -322,6 +322,9 @@ class ApplicationRepository:
                 raise StateError(f"{application_id} is not {before.state.value} any more")
             if before.cluster is not None and after.cluster is None:
                 self._queues.charge(connection, before, event.at)
+        if row.end_request and isinstance(event, lifecycle.Released) and after.state is State.WAITING:
+            # Without this, the stopped application would wait for the admission of its next attempt, maybe for ever.
+            return self._apply(connection, application_id, lifecycle.EndRequested(event.at, Reason(**row.end_request)))
         return after, instructions
 
     def _changed(

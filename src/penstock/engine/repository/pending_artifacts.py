@@ -89,18 +89,21 @@ class PendingArtifacts:
             return {name: int(size) for name, size in connection.execute(query.group_by(_table.c.name))}
 
     def released_applications(self) -> list[str]:
-        """The released applications with pending artifacts: no supervisor is about to add to them."""
-        ended = sa.and_(_applications.c.summary.is_not(None), _applications.c.cluster.is_(None))
+        """The released applications with pending artifacts: no supervisor is about to add to them.
+
+        An application that ended while it waited for its next attempt has artifacts of earlier ones, but no summary.
+        """
+        released = sa.and_(_applications.c.ended_at.is_not(None), _applications.c.cluster.is_(None))
         query = (
             sa.select(_table.c.application_id)
             .join(_applications, _applications.c.id == _table.c.application_id)
-            .where(_table.c.engine == self._owner, _applications.c.ended_at.is_not(None), ended)
+            .where(_table.c.engine == self._owner, released)
         )
         with self._engine.connect() as connection:
             return list(connection.execute(query.distinct().order_by(_table.c.application_id)).scalars())
 
     def mark_uploaded(self, application_id: str, place: str) -> None:
-        """Forget the application's pending artifacts and record in its summary that they are at `place` now."""
+        """Forget the application's pending artifacts; record their new place in its summary, if it has one."""
         known = sa.cast({"artefacts": place}, JSONB)
         summary = _applications.c.summary.op("-")("artefacts_problem").op("||")(known)
         with self._engine.begin() as connection:

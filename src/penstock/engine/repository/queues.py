@@ -37,7 +37,8 @@ from penstock.model import (
 )
 
 _ADMISSION_LOCK = 7031_0002
-_table, _instances = schema.applications, schema.instances
+_MOST_LISTED = 5
+_table, _instances, _tokens = schema.applications, schema.instances, schema.tokens
 _SIZE = _table.c.spec["size"]
 
 _HELD = (
@@ -109,7 +110,9 @@ class QueueRepository:
     def delete(self, name: str) -> None:
         """Delete the instance; its applications stay listed.
 
-        Raises `NotFound`, and `Conflict` for the default instance or while an application of it has not ended.
+        Raises `NotFound`, and `Conflict` for the default instance, while an application of it has not ended, and while
+        valid tokens name it, since they would open a later instance of the same name. Their grants are not removed
+        here: tokens are shared by all engines of a database, and another engine may have an instance of that name.
         """
         if name == DEFAULT_INSTANCE:
             raise Conflict(
@@ -132,6 +135,12 @@ class QueueRepository:
                     why=f"{alive} of its applications have not ended",
                     fix="stop them, or wait until they end",
                 )
+            if named := self._tokens_naming(connection, name):
+                raise Conflict(
+                    f"The instance {name} is named by tokens",
+                    why=f"they would open a later instance of that name: {_listed(named)}",
+                    fix="penstock token list shows them; revoke them with penstock token revoke ID",
+                )
             connection.execute(_instances.delete().where(_instances.c.engine == self._owner, _instances.c.name == name))
 
     def usage(self) -> dict[str, InstanceUsage]:
@@ -152,11 +161,9 @@ class QueueRepository:
 
         The caller's transaction has already inserted the application.
         """
-        if reason := scheduling.beyond_quota(instance, InstanceUsage(), spec.size):
+        if reason := scheduling.exceeds_quota(instance, spec.size):
             raise QuotaExceeded(
-                f"The cluster exceeds the quota of the instance {instance.name}",
-                why=reason.message,
-                fix="request less, or ask an administrator to raise the quota",
+                f"The cluster exceeds the quota of the instance {instance.name}", why=reason.message, fix=reason.fix
             )
         if (most := instance.quota.waiting) is None:
             return
@@ -261,6 +268,11 @@ class QueueRepository:
             f"There is no instance “{name}”", fix="ask an administrator to create it, or name none for the default one"
         )
 
+    def _tokens_naming(self, connection: sa.Connection, name: str) -> list[str]:
+        valid = sa.or_(_tokens.c.expires_at.is_(None), _tokens.c.expires_at > sa.func.now())
+        query = sa.select(_tokens.c.id).where(_tokens.c.grants.has_key(name), valid).order_by(_tokens.c.created_at)
+        return list(connection.execute(query).scalars())
+
     def _waiting_in(self, connection: sa.Connection, name: str) -> int:
         return connection.execute(
             sa.select(sa.func.count()).where(_table.c.engine == self._owner, _table.c.instance == name, BEFORE_LAUNCH)
@@ -280,6 +292,11 @@ class QueueRepository:
             RunningCluster(instance, ClusterSize.from_json(size), admitted_at or submitted_at)
             for instance, size, admitted_at, submitted_at in connection.execute(query)
         ]
+
+
+def _listed(ids: list[str]) -> str:
+    more = len(ids) - _MOST_LISTED
+    return ", ".join(ids[:_MOST_LISTED]) + (f" and {more} more" if more > 0 else "")
 
 
 def _values(instance: Instance) -> dict[str, Any]:

@@ -48,7 +48,7 @@ def put(name: InstanceName, body: InstanceBody, service: CurrentService, caller:
 
 @router.delete("/instances/{name}", status_code=204, summary="Remove an instance")
 def delete(name: InstanceName, service: CurrentService, caller: Administrator) -> None:
-    """Refused while the instance has applications that have not ended; ended ones stay listed."""
+    """Refused while it has applications that have not ended, or valid tokens name it; ended ones stay listed."""
     caller.require(Scope.ADMINISTER)
     service.engine.queues.delete(name)
 

@@ -165,13 +165,30 @@ def test_what_only_todays_capacity_cannot_hold_waits_and_holds_up_nobody() -> No
     )
     assert found.start == "small"
     assert found.refused.keys() == {"huge"}
-    assert found.over_capacity.keys() == {"large"}
+    assert found.set_aside.keys() == {"large"}
     place = found.place("large")
     assert place is not None
     assert place.reason is not None
     assert place.reason.code == "capacity"
     grown = replace(FOUR_SLOTS, elastic=True, most=FOUR_SLOTS)
     assert schedule(QueueSnapshot(START, grown, [large, waiter("small", at=1)])).start == "large"
+
+
+def test_a_quota_that_was_reduced_below_a_waiting_cluster_holds_up_nobody_else() -> None:
+    large = QueuedApplication("large", "a", size(5), START, priority=9)
+    for quota, limit in ((Quota(cores=3), "6 cores"), (Quota(memory_bytes=4 * GIB), "GiB")):
+        instances = {"a": Instance("a", quota=quota)}
+        for held in ((), [RunningCluster("b", size(), START)]):
+            found = schedule(QueueSnapshot(after(9), FOUR_SLOTS, [large, waiter("small", at=1)], held, instances))
+            assert found.start == "small"
+            assert found.set_aside.keys() == {"large"}
+            place = found.place("large")
+            assert place is not None
+            assert place.reason is not None
+            assert (place.position, place.reason.code) == (2, "quota")
+            assert limit in place.reason.message
+            assert "exceeds the quota of the instance a" in place.reason.message
+    assert schedule(QueueSnapshot(after(9), FOUR_SLOTS, [large, waiter("small", at=1)])).start == "large"
 
 
 def test_with_an_autoscaler_at_zero_everybody_waits() -> None:
@@ -187,7 +204,7 @@ crowds = st.lists(
     st.tuples(st.sampled_from("abc"), sizes, st.integers(0, 100), st.integers(-2, 2)), min_size=1, max_size=25
 )
 quotas = st.builds(
-    Quota, running=st.one_of(st.none(), st.integers(1, 3)), cores=st.one_of(st.none(), st.integers(5, 12))
+    Quota, running=st.one_of(st.none(), st.integers(1, 3)), cores=st.one_of(st.none(), st.integers(3, 12))
 )
 
 
@@ -217,13 +234,8 @@ def test_whatever_comes_everybody_starts_and_no_promise_is_broken(
         elif holding:
             holding.pop(0)
         waiting = [one for one in waiting if one.id not in {found.start, *refused}]
-    too_large_for_quota = [
-        one
-        for one in waiting
-        if scheduling.beyond_quota(instances[one.instance], scheduling.use("", holding=(), waiting=0), one.size)
-    ]
-    # Only applications above their queue's quota, and those behind them, are left; a submission refuses such.
-    assert {one.instance for one in waiting} <= {one.instance for one in too_large_for_quota}
+    # Only applications above their queue's whole quota are left; they hold up none behind them.
+    assert all(scheduling.exceeds_quota(instances[one.instance], one.size) for one in waiting)
 
 
 def test_a_thousand_waiting_are_planned_in_less_than_their_poll() -> None:
