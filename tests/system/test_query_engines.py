@@ -52,6 +52,9 @@ INSERT INTO engines.ice SELECT number, text, moment FROM engines.kinds;
 DELETE FROM engines.ice WHERE id = 2;
 ALTER TABLE engines.ice RENAME COLUMN name TO title;
 CREATE TABLE engines.lines USING csv AS SELECT 1 AS id;
+CREATE TABLE engines.filled USING parquet AS SELECT 1 AS id;
+ALTER TABLE engines.filled ADD COLUMNS (since INT DEFAULT 5);
+CREATE TABLE engines.folded (name STRING COLLATE UTF8_LCASE, names ARRAY<STRING COLLATE UNICODE_CI>) USING parquet;
 CREATE VIEW engines.seen AS SELECT 1 AS id
 """
 TWO_FORMS = """
@@ -98,6 +101,8 @@ def ask(penstock: Command, engine: str, statements: str, code: int = 0) -> tuple
 
 REFUSED = {"duckdb": (), "sail": ("engines.padded", "engines.parts"), "trino": ("engines.padded",)}
 """Tables with padded texts, and with partitions whose directories Sail does not find."""
+NOBODY_S = ("engines.lines", "engines.seen", "engines.filled", "engines.folded")
+"""Tables that Spark alone reads."""
 
 
 INSERT = "INSERT INTO engines.ice SELECT * FROM engines.ice"
@@ -237,7 +242,7 @@ def test_a_plain_question_goes_to_sail_where_no_engine_is_named(penstock: Comman
 
 
 @pytest.mark.usefixtures("spark_answers")
-@pytest.mark.parametrize("table", [*REFUSED["sail"], "engines.lines", "engines.seen"])
+@pytest.mark.parametrize("table", [*REFUSED["sail"], *NOBODY_S])
 def test_a_table_that_an_engine_would_read_otherwise_than_spark_is_refused(penstock: Command, table: str) -> None:
     _, error = ask(penstock, "sail", f"TABLE {table}", code=1)
     assert f"{table} cannot be read by Sail\nWhy: " in error

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
+from types import MappingProxyType
 from typing import Any
 
 from sqlalchemy import Connection, RowMapping, bindparam, text
@@ -24,11 +26,13 @@ _COLUMN_STATISTICS = "spark.sql.statistics.colStats."
 class Column:
     name: str
     type: str
-    """Spark's name of the type (`decimal(7,2)`, `struct<a:int>`)."""
+    """Spark's name of the type (`decimal(7,2)`, `struct<a:int>`, `string collate UTF8_LCASE`)."""
     partition: bool = False
     analyzed: bool = False
     """True where `ANALYZE TABLE … FOR COLUMNS` collected statistics of the column."""
     comment: str = ""
+    default: str | None = None
+    """The value, as SQL, that Spark reads from files without the column; None for NULL."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +65,11 @@ class Table(JsonRecord):
         return "none" if self.rows is None and self.size_bytes is None else "table"
 
     def to_json(self) -> dict[str, Any]:
-        return {**super().to_json(), "statistics": self.statistics}
+        found = super().to_json()
+        for column in found["columns"]:
+            # Defaults concern the engines that read the table, which open the metastore themselves.
+            del column["default"]
+        return {**found, "statistics": self.statistics}
 
 
 def matches_table(pattern: str | None, database: str, name: str) -> bool:
@@ -152,9 +160,7 @@ def _table(row: RowMapping, parameters: Mapping[str, str], columns: Iterable[Col
         partitions=partitions if partitioned else None,
         rows=_number(parameters.get(f"{measured}numRows")),
         size_bytes=_number(parameters.get(f"{measured}totalSize")),
-        columns=tuple(
-            Column(c.name, c.type, c.partition, analyzed=c.name in analyzed, comment=c.comment) for c in all_columns
-        ),
+        columns=tuple(replace(column, analyzed=column.name in analyzed) for column in all_columns),
     )
 
 
@@ -198,28 +204,51 @@ def _spark_columns(parameters: Mapping[str, str]) -> tuple[Column, ...]:
             _type_name(field),
             field["name"] in partition,
             comment=field.get("metadata", {}).get("comment", ""),
+            default=_default(field),
         )
         for field in fields
     )
 
 
+_NULL = re.compile(r"\s*(?:null|cast\s*\(\s*null\s+as\s[\w\s<>:,()]*\))\s*", re.IGNORECASE)
+
+
+def _default(field: Mapping[str, Any]) -> str | None:
+    # CURRENT_DEFAULT, in contrast, is only the value of later INSERTs.
+    default = field.get("metadata", {}).get("EXISTS_DEFAULT")
+    return None if default is None or _NULL.fullmatch(default) else str(default)
+
+
 def _type_name(field: Mapping[str, Any]) -> str:
-    # Spark stores char(n) and varchar(n) as strings, and the declared type in the metadata.
-    declared = field.get("metadata", {}).get("__CHAR_VARCHAR_TYPE_STRING")
-    return str(declared) if declared else sql_type(field["type"])
+    # Spark stores char(n), varchar(n) and collated strings as strings, and the declared type in the metadata.
+    metadata = field.get("metadata", {})
+    collations = metadata.get("__COLLATIONS", {})
+    if declared := metadata.get("__CHAR_VARCHAR_TYPE_STRING"):
+        return " collate ".join([str(declared), *map(_collation, dict.fromkeys(collations.values()))])
+    return sql_type(field["type"], field["name"], collations)
+
+
+def _collation(identifier: str) -> str:
+    """The name in an identifier with a provider: `UNICODE_CI` for `icu.UNICODE_CI`."""
+    return identifier.rpartition(".")[2]
 
 
 _SQL_NAMES = {"integer": "int", "long": "bigint", "short": "smallint", "byte": "tinyint"}
 
 
-def sql_type(value: Any) -> str:
-    """Return the SQL name of a type in Spark's JSON: `array<bigint>` for `{"type": "array", "elementType": "long"}`."""
+def sql_type(value: Any, path: str = "", collations: Mapping[str, str] = MappingProxyType({})) -> str:
+    """Return the SQL name of a type in Spark's JSON: `array<bigint>` for `{"type": "array", "elementType": "long"}`.
+
+    `collations` are those of the strings within the field, by their paths: `tags.element`, `names.key`.
+    """
     if isinstance(value, str):
-        return _SQL_NAMES.get(value, value)
+        name = _SQL_NAMES.get(value, value)
+        return f"{name} collate {_collation(collations[path])}" if path in collations else name
     if value["type"] == "array":
-        return f"array<{sql_type(value['elementType'])}>"
+        return f"array<{sql_type(value['elementType'], f'{path}.element', collations)}>"
     if value["type"] == "map":
-        return f"map<{sql_type(value['keyType'])},{sql_type(value['valueType'])}>"
+        key, of = (sql_type(value[f"{part}Type"], f"{path}.{part}", collations) for part in ("key", "value"))
+        return f"map<{key},{of}>"
     if value["type"] == "struct":
         return "struct<" + ",".join(f"{part['name']}:{_type_name(part)}" for part in value["fields"]) + ">"
     return str(value["type"])

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.sql import types as spark
 
-from penstock.catalog.tables import Column, Table, matches_table, sql_type
+from penstock.catalog.tables import Column, Table, _spark_columns, matches_table, sql_type
 
 atoms = st.sampled_from(
     [
@@ -22,6 +22,8 @@ atoms = st.sampled_from(
         spark.DoubleType(),
         spark.BinaryType(),
         spark.DecimalType(7, 2),
+        spark.StringType("UTF8_LCASE"),
+        spark.StringType("UNICODE_CI"),
     ]
 )
 all_types = st.recursive(
@@ -37,9 +39,41 @@ all_types = st.recursive(
 )
 
 
+def columns_of(schema: spark.StructType) -> tuple[Column, ...]:
+    """The columns of a table for which Spark entered this schema into the metastore."""
+    return _spark_columns({"spark.sql.sources.schema": schema.json()})
+
+
 @given(all_types)
 def test_a_type_reads_as_spark_itself_writes_it(kind: spark.DataType) -> None:
-    assert sql_type(kind.jsonValue()) == kind.simpleString()
+    (column,) = columns_of(spark.StructType([spark.StructField("c", kind)]))
+    assert column.type == kind.simpleString()
+
+
+def test_a_padded_text_keeps_its_collation() -> None:
+    metadata = {"__CHAR_VARCHAR_TYPE_STRING": "char(3)"}
+    kind = spark.StringType("UTF8_LCASE")
+    (column,) = columns_of(spark.StructType([spark.StructField("c", kind, metadata=metadata)]))
+    assert column.type == "char(3) collate UTF8_LCASE"
+    assert sql_type("string") == "string"
+
+
+@pytest.mark.parametrize(
+    ("metadata", "default"),
+    [
+        ({}, None),
+        ({"CURRENT_DEFAULT": "5"}, None),
+        ({"CURRENT_DEFAULT": "6", "EXISTS_DEFAULT": "5"}, "5"),
+        ({"EXISTS_DEFAULT": "'null'"}, "'null'"),
+        ({"EXISTS_DEFAULT": " null "}, None),
+        ({"EXISTS_DEFAULT": "CAST(NULL AS DECIMAL(7, 2))"}, None),
+        ({"EXISTS_DEFAULT": "CAST(NULL AS STRUCT<a: INT>)"}, None),
+        ({"EXISTS_DEFAULT": "CAST('NULL' AS STRING)"}, "CAST('NULL' AS STRING)"),
+    ],
+)
+def test_a_column_has_the_default_of_files_without_it(metadata: dict[str, str], default: str | None) -> None:
+    (column,) = columns_of(spark.StructType([spark.StructField("c", spark.StringType(), metadata=metadata)]))
+    assert column.default == default
 
 
 @pytest.mark.parametrize(
@@ -62,6 +96,11 @@ def test_a_pattern_means_a_table_in_any_database_unless_it_names_one(pattern: st
 
 def table(*columns: Column, rows: int | None = None, size: int | None = None) -> Table:
     return Table("d", "t", "managed", "parquet", "s3a://b/t", None, rows, size, columns)
+
+
+def test_a_client_gets_the_fields_of_the_service_s_response() -> None:
+    (column,) = table(Column("a", "int", default="5")).to_json()["columns"]
+    assert column == {"name": "a", "type": "int", "partition": False, "analyzed": False, "comment": ""}
 
 
 def test_the_statistics_of_a_table_are_said_to_be_no_better_than_they_are() -> None:

@@ -17,13 +17,48 @@ _COMPUTES = re.compile(r"[/*%]|\b(?:avg|div)\b", re.IGNORECASE)
 """Arithmetic in which Sail is known, or may be, to give other last digits of decimals than Spark."""
 _STAR = re.compile(r"(?:[(,.]|\b(?:select|distinct|all))\s*\*", re.IGNORECASE)
 """Stars that are no product."""
-_DECIMAL_WORDS = re.compile(r"\d\.\d|\.\d|\d\.|\b\d+bd\b|\b(?:decimal|numeric|dec)\b", re.IGNORECASE)
+_DECIMALS = re.compile(r"(?<!\w)\d*\.\d|(?<![\w.])\d+\.|\b\d+bd\b|\b(?:decimal|numeric|dec)\b", re.IGNORECASE)
+_SIGNED_ZEROS = re.compile(r"/|(?<!\w)[\d.]*\d\.?(?:e[+-]?\d+|[df]\b)|\b(?:float|double|real)\b", re.IGNORECASE)
+"""Literals and the operator that give floating-point numbers, among them -0.0, unless their input is decimal."""
+_AVERAGES = re.compile(r"\b(?:avg|stddev_samp)\s*\(", re.IGNORECASE)
+"""Functions that give floating-point numbers, though -0.0 only for -0.0, unless their input is decimal."""
+_INTEGER = re.compile(r"(?<![\w.])\d+(?![\w.])")
+_LONG = re.compile(r"(?<![\w.])(?:\d{10,}|\d+l)\b", re.IGNORECASE)
+_TIMESTAMPS = re.compile(r"\b(?:timestamp|timestamp_ltz)\b", re.IGNORECASE)
+_DATES = re.compile(r"\b(?:date|timestamp_ntz)\b", re.IGNORECASE)
+_SUM = re.compile(r"\bsum\s*\(", re.IGNORECASE)
+_CONCAT = re.compile(r"\bconcat\s*\(", re.IGNORECASE)
+_OTHER_TEXTS = re.compile(r"\b(?:substr|upper)\s*\(", re.IGNORECASE)
+_SET_OPERATION = re.compile(r"\b(?:except|intersect|minus|union)\b", re.IGNORECASE)
+_BRANCH = re.compile(
+    r"\b(?:then|else)\b(?:\s*(?P<value>-?\s*\d{1,9}|''|[a-z_][\w.]*)\s*(?=\b(?:when|else|end)\b))?", re.IGNORECASE
+)
+"""The result of a branch of CASE; its value is None where it is more than a literal or a column."""
+_COALESCE = re.compile(
+    r"\bcoalesce\s*\((?:\s*(?:[a-z_]\w*\.)*(?P<column>[a-z_]\w*)\s*,\s*(?P<value>\d{1,9}|'')\s*\))?", re.IGNORECASE
+)
+"""A coalesce; it has no groups where it is not one of a column and a literal."""
+_VALUES = re.compile(r"\bvalues\b", re.IGNORECASE)
+_ORDER = re.compile(r"\b(?:over|rank|order\s+by)\b", re.IGNORECASE)
+_INTERVAL = re.compile(r"\binterval\b", re.IGNORECASE)
+_PRECISION = re.compile(r"\bdecimal\((\d+)", re.IGNORECASE)
+_WIDEST_TO_SUM = 28
+"""The largest precision of decimals whose sums have room for ten more digits, as Spark's type of the sum does."""
+_QUOTED_NAME = re.compile(r"`(?:[^`]|``)*`")
+_SMALL_LITERALS = re.compile(
+    r"(?P<before>[(,=<>]|\b(?:select|between|and|then|else))\s*"
+    r"(?:[+-]\s*(?:\d{1,9}(?:\.\d*)?|\.\d+)|\d{1,4}\s*[+*-]\s*\d{1,4})(?![\w.])",
+    re.IGNORECASE,
+)
+"""Literals with a sign, and sums and products of two literals that are too small to overflow."""
+_DAYS = re.compile(r"(?:\bdate\s*''|(?P<column>\b\w+))\s*[+-]\s*interval\s+\d{1,6}\s+days?\b(?!\s*\d)", re.IGNORECASE)
+"""A date some days later or earlier."""
 _ASKS = re.compile(
     r"[\s(]*(?:select|with|values|from|table|use|create\s+(?:or\s+replace\s+)?temp(?:orary)?\s+view)\b", re.IGNORECASE
 )
 """Other statements have results of other columns in Sail, or change how Spark answers."""
 _UNSURE = re.compile(
-    r"\b(?:version|timestamp)\s+as\s+of\b|\bsystem_(?:version|time)\b|\w+\s*\.\s*`[^`]*/"
+    r"\b(?:version|timestamp)\s+as\s+of\b|\bsystem_(?:version|time)\b|\w+\s*\.\s*`[^`]*/|\br''"
     r"|\b(?:rlike|regexp|ilike|lateral|pivot|unpivot|tablesample|cluster|distribute|sort)\b|::|\|\||->|[\[~^&|]",
     re.IGNORECASE,
 )
@@ -39,6 +74,8 @@ _COMPARED = re.compile(
 _WORD = re.compile(r"`((?:[^`]|``)+)`|(\w+|\.)")
 _OTHERWISE = ("tinyint", "smallint", "char")
 """Types that Sail shows as others, or refuses."""
+_SHOWN_ALIKE = re.compile(r"string|int|bigint|date|boolean", re.IGNORECASE)
+"""The types whose values are the same texts in both engines."""
 
 
 @dataclass(frozen=True)
@@ -71,7 +108,8 @@ def choose(script: str, catalog: Tables, *, most_bytes: int) -> Choice:
     if why := _unlike(statements, code):
         return Choice("spark", why)
     tables = [catalog.table(name) for name in named(code, catalog.names)]
-    why = next(filter(None, map(_refusal, tables)), None) or _inexact(code, tables)
+    question = _Question(_QUOTED_NAME.sub("``", code), tables)
+    why = next(filter(None, (*map(_refusal, tables), *(rule(question) for rule in _RULES))), None)
     if why is not None:
         return Choice("spark", why)
     sizes = {one.full_name: catalog.size(one) for one in tables}
@@ -107,14 +145,168 @@ def _unlike(statements: Sequence[str], code: str) -> str | None:
     return None if found is None else f"nobody has compared Sail's “{found}” with Spark's"
 
 
-def _inexact(code: str, tables: Sequence[Table]) -> str | None:
-    """The reason against Sail that lies in arithmetic with decimals."""
-    exact = [one.full_name for one in tables if _has(one, "decimal")]
-    computes = _COMPUTES.search(_STAR.sub(" ", code))
-    if computes is None or not (exact or _DECIMAL_WORDS.search(code)):
+@dataclass(frozen=True)
+class _Question:
+    """A script, without its texts, its comments and the quoted names, and the tables that it may name."""
+
+    code: str
+    tables: Sequence[Table]
+
+    def having(self, *kinds: str) -> str | None:
+        """Return the first table with a column of one of the types."""
+        return next((one.full_name for one in self.tables if any(_has(one, kind) for kind in kinds)), None)
+
+    def found(self, words: re.Pattern[str]) -> str | None:
+        """Return the first match in the code, in quotes as a sentence has it."""
+        match = words.search(self.code)
+        return match and f"“{match[0].strip()}”"
+
+    def types_of(self, name: str) -> set[str]:
+        """Return the types of all columns of this name."""
+        columns = (column for table in self.tables for column in table.columns)
+        return {column.type.lower() for column in columns if column.name.lower() == name.lower()}
+
+    @property
+    def signed_zeros(self) -> str | None:
+        return self.having("float", "double", "real") or self.found(_SIGNED_ZEROS)
+
+    @property
+    def floats(self) -> str | None:
+        return self.signed_zeros or self.found(_AVERAGES)
+
+    @property
+    def decimals(self) -> str | None:
+        return self.having("decimal") or self.found(_DECIMALS)
+
+    @property
+    def timestamps(self) -> str | None:
+        return self.having("timestamp") or self.found(_TIMESTAMPS)
+
+
+def _cut_digits(question: _Question) -> str | None:
+    computes = _COMPUTES.search(_STAR.sub(" ", question.code))
+    if computes is None or question.decimals is None:
         return None
-    where = f"the decimals of {exact[0]}" if exact else "decimals"
-    return f"it computes with {where} (“{computes[0]}”), of which Sail cuts digits"
+    table = question.having("decimal")
+    decimals = f"the decimals of {table}" if table else "decimals"
+    return f"it computes with {decimals} (“{computes[0]}”), of which Sail cuts digits"
+
+
+def _intervals(question: _Question) -> str | None:
+    if question.found(_INTERVAL) is None:
+        return None
+    if timestamps := question.timestamps:
+        return f"Sail adds intervals to timestamps ({timestamps}) without the session's time zone"
+    if _INTERVAL.search(_without_days(question)):
+        return "Sail computes with intervals otherwise than Spark, except for days before or after a date"
+    return None
+
+
+def _overflow(question: _Question) -> str | None:
+    rest = _SMALL_LITERALS.sub(r"\g<before> ", _STAR.sub(" ", _without_days(question)))
+    if computes := re.search(r"[+*-]", rest):
+        return f"“{computes[0]}” overflows silently in Sail, and fails in Spark"
+    if question.found(_SUM) is None:
+        return None
+    wide = next((one.full_name for one in question.tables if _is_wide(one)), None) or question.found(_LONG)
+    return wide and f"a sum of large numbers ({wide}) overflows silently in Sail, and fails in Spark"
+
+
+def _without_days(question: _Question) -> str:
+    """The code without the days that are added to dates and subtracted from them."""
+
+    def rest(match: re.Match[str]) -> str:
+        column = match["column"]
+        return " " if column is None or question.types_of(column) == {"date"} else match[0]
+
+    return _DAYS.sub(rest, question.code)
+
+
+def _is_wide(table: Table) -> bool:
+    """Return whether the sum of a column may exceed the type that Spark gives it."""
+    precisions = (int(found) for one in table.columns for found in _PRECISION.findall(one.type))
+    return _has(table, "bigint") or any(precision > _WIDEST_TO_SUM for precision in precisions)
+
+
+def _zones(question: _Question) -> str | None:
+    dates = question.having("date", "timestamp_ntz") or question.found(_DATES)
+    if dates is None and question.having("timestamp") and _is_ambiguous(question):
+        # Iceberg enters timestamps with and without a zone into the metastore alike.
+        dates = question.having("timestamp")
+    if dates is None or (timestamps := question.timestamps) is None:
+        return None
+    return (
+        f"Sail compares timestamps ({timestamps}) with dates and with times without a zone ({dates}) "
+        "regardless of the session's time zone"
+    )
+
+
+def _is_ambiguous(question: _Question) -> bool:
+    found = [table for table in question.tables for column in table.columns if "timestamp" in column.type.lower()]
+    several = len(found) > 1 or question.found(_TIMESTAMPS) is not None
+    return several and any(table.format == "iceberg" for table in found)
+
+
+def _mixed_numbers(question: _Question) -> str | None:
+    floats, decimals = question.floats, question.decimals
+    if floats is None or decimals is None:
+        return None
+    return f"Sail compares floating-point numbers ({floats}) with decimals ({decimals}) otherwise than Spark"
+
+
+def _texts(question: _Question) -> str | None:
+    other = question.floats or question.timestamps
+    if question.found(_CONCAT):
+        columns = (column.type for table in question.tables for column in table.columns)
+        other = other or question.decimals or next((kind for kind in columns if not _SHOWN_ALIKE.fullmatch(kind)), None)
+    elif question.found(_OTHER_TEXTS) is None:
+        return None
+    return other and f"some values ({other}) become other texts in Sail than in Spark"
+
+
+def _branches(question: _Question) -> str | None:
+    if operation := question.found(_SET_OPERATION):
+        return f"Sail gives the rows of {operation} the types of the first query, and Spark a type that holds all"
+    results = {_kind(match["value"]) for match in _BRANCH.finditer(question.code)} - {"null"}
+    if None in results or len(results) > 1:
+        return "Sail gives CASE the type of its first branch, and Spark a type that holds all branches"
+    return None
+
+
+def _kind(value: str | None) -> str | None:
+    """The same text for values of the same type: `integer` for such literals, a column's own name."""
+    return "integer" if value and value.lstrip("- ").isdigit() else value and value.lower()
+
+
+def _fallbacks(question: _Question) -> str | None:
+    """The reason that lies in values of several types in one column: those of `coalesce` and of VALUES."""
+    for match in _COALESCE.finditer(question.code):
+        types = question.types_of(match["column"] or "")
+        if not types or types - ({"string"} if match["value"] == "''" else {"int", "bigint"}):
+            return "only coalesce of a column and a literal of its type, text or integer, has Spark's type in Sail"
+    mixed = question.floats or question.decimals or question.found(_LONG) or ("''" in question.code and "texts")
+    if question.found(_VALUES) and question.found(_INTEGER) and mixed:
+        return f"VALUES of integers and others ({mixed}) may have another type in Sail than in Spark"
+    return None
+
+
+def _order(question: _Question) -> str | None:
+    zeros = question.signed_zeros if question.found(_ORDER) else None
+    return zeros and f"Sail ranks -0.0 before 0.0 among floating-point numbers ({zeros}), and Spark ranks them alike"
+
+
+_RULES: tuple[Callable[[_Question], str | None], ...] = (
+    _cut_digits,
+    _intervals,
+    _overflow,
+    _zones,
+    _mixed_numbers,
+    _texts,
+    _branches,
+    _fallbacks,
+    _order,
+)
+"""The rules against Sail that lie in operators and types, each of which returns its reason."""
 
 
 def _refusal(table: Table) -> str | None:
@@ -122,6 +314,10 @@ def _refusal(table: Table) -> str | None:
         return f"{table.full_name} is a view"
     if table.format not in ("parquet", "iceberg"):
         return f"the format of {table.full_name} is {table.format}"
+    if filled := next((column for column in table.columns if column.default is not None), None):
+        return f"Sail does not fill in the default of {table.full_name}'s column {filled.name}"
+    if _has(table, "collate"):
+        return f"{table.full_name} has a column with a collation, which Sail has not"
     kind = next((kind for kind in _OTHERWISE if _has(table, kind)), None)
     return None if kind is None else f"{table.full_name} has a column of {kind}, which Sail has not"
 

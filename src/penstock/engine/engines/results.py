@@ -16,6 +16,8 @@ import numpy
 import pyarrow as pa
 from pyarrow import types
 
+from penstock.errors import InvalidInput
+
 _NAMES = {
     pa.bool_(): "boolean",
     pa.int8(): "tinyint",
@@ -43,9 +45,18 @@ def columns(schema: pa.Schema) -> list[dict[str, str]]:
 
 
 def type_name(kind: pa.DataType) -> str:
-    """Spark's name of a type. What Spark has no type for is `string`."""
+    """Spark's name of a type. A type that Spark does not have is shown as `string`.
+
+    Raises `InvalidInput` for an interval, whose units and values are not those of Spark in other engines.
+    """
     if kind in _NAMES:
         return _NAMES[kind]
+    if types.is_duration(kind) or types.is_interval(kind):
+        raise InvalidInput(
+            "The result has an interval",
+            why="the units and values of intervals are not those of Spark in other engines",
+            fix="use --engine spark, or select the dates or times themselves",
+        )
     return next((name(kind) for is_one, name in _FAMILIES if is_one(kind)), "string")
 
 

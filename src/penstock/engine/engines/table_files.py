@@ -47,6 +47,13 @@ def refusal(table: Table, reader: str, why: str) -> InvalidInput:
     return InvalidInput(f"{table.full_name} cannot be read by {reader}", why=why, fix="use --engine spark")
 
 
+def check_defaults(table: Table, reader: str) -> None:
+    """Raise `InvalidInput` where files may lack a column whose default is not NULL: only Spark fills it in."""
+    if filled := next((column for column in table.columns if column.default is not None), None):
+        why = f"its column {filled.name} has the default {filled.default}, which {reader} would read as NULL"
+        raise refusal(table, reader, f"{why} from files that are older than the column")
+
+
 def data_files(
     table: Table, partitions: Sequence[Partition], listing: Listing, *, reader: str
 ) -> dict[str, tuple[str, ...]]:

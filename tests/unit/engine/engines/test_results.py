@@ -6,9 +6,11 @@ from collections.abc import Iterator
 from typing import Any
 
 import duckdb
+import pyarrow as pa
 import pytest
 
 from penstock.engine.engines.results import columns, rows
+from penstock.errors import InvalidInput
 
 
 @pytest.fixture(scope="module")
@@ -53,6 +55,15 @@ def test_a_value_has_spark_s_form(database: duckdb.DuckDBPyConnection, expressio
     reader = database.execute(f"SELECT {expression} AS x").to_arrow_reader(10)
     assert columns(reader.schema) == [{"name": "x", "type": kind}]
     assert rows(reader, None) == ([[value]], False)
+
+
+@pytest.mark.parametrize(
+    "kind", [pa.duration("us"), pa.month_day_nano_interval(), pa.struct([("a", pa.list_(pa.duration("us")))])]
+)
+def test_an_interval_is_refused(kind: pa.DataType) -> None:
+    with pytest.raises(InvalidInput, match="The result has an interval") as refused:
+        columns(pa.schema([("x", kind)]))
+    assert refused.value.fix.startswith("use --engine spark")
 
 
 @pytest.mark.parametrize(("limit", "count", "truncated"), [(None, 5, False), (5, 5, False), (4, 4, True), (1, 1, True)])

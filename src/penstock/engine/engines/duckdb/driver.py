@@ -175,6 +175,7 @@ class StatementRunner:
             for helper in statement.helpers:
                 self._database.execute(helper)
             reader = self._database.execute(statement.last).to_arrow_reader(_ROWS_AT_ONCE)
+            heads = columns(reader.schema)
             found, truncated = rows(reader, self._limit)
         except (duckdb.BinderException, duckdb.CatalogException) as error:
             if _NO_BASE_TABLE.search(str(error)):
@@ -188,7 +189,7 @@ class StatementRunner:
             raise
         # DuckDB answers a statement without a result with a column of this name and no row.
         silent = reader.schema.names == ["Success"] and not found
-        return {"columns": [] if silent else columns(reader.schema), "rows": found, "truncated": truncated}
+        return {"columns": [] if silent else heads, "rows": found, "truncated": truncated}
 
 
 def _read_only(why: str) -> InvalidInput:

@@ -14,7 +14,7 @@ from itertools import pairwise
 from penstock.catalog.tables import Column, Table
 from penstock.engine.engines import spark_types
 from penstock.engine.engines.spark_types import SparkType
-from penstock.engine.engines.table_files import NULL_PARTITION, refusal
+from penstock.engine.engines.table_files import NULL_PARTITION, check_defaults, refusal
 from penstock.errors import InvalidInput
 from penstock.formats import sql_text
 
@@ -68,6 +68,7 @@ def check_readable(table: Table) -> None:
         raise _refusal(table, "it is a view in Spark's SQL")
     if table.format not in ("parquet", "iceberg"):
         raise _refusal(table, f"its format is {table.format}, and DuckDB reads Parquet and Iceberg here")
+    check_defaults(table, "DuckDB")
     for column in table.columns:
         if table.format == "parquet" and duckdb_type(column.type) is None:
             raise _refusal(table, f"DuckDB has no type for {column.name} {column.type}")
@@ -165,14 +166,15 @@ def _columns(table: Table, root: str, *, bare: bool) -> str:
 def _column(column: Column, below: str, *, bare: bool) -> str:
     """`below` is the file's path relative to the table."""
     name = sql_name(column.name)
+    # Spark pads such texts, in the names of directories, too, and compares them without the padding.
+    is_padded = column.type.lower().startswith("char(")
     if column.partition:
         pattern = sql_text(f"(?i)(?:^|/){re.escape(column.name)}=([^/]*)/")
         value = f"nullif(url_decode(regexp_extract({below}, {pattern}, 1)), {sql_text(NULL_PARTITION)})"
-        return f"CAST({value} AS {duckdb_type(column.type)})"
+        return f"rtrim({value}, ' ')" if is_padded else f"CAST({value} AS {duckdb_type(column.type)})"
     if bare and column.type.lower() == "timestamp":
         return f"timezone('UTC', {name})"
-    # Spark pads such texts, and compares them without the padding.
-    return f"rtrim({name}, ' ')" if column.type.lower().startswith("char(") else name
+    return f"rtrim({name}, ' ')" if is_padded else name
 
 
 def iceberg_view(metadata: str) -> str:

@@ -66,7 +66,7 @@ from pyiceberg.utils.truncate import truncate_upper_bound_text_string
 from penstock.catalog.tables import Table
 from penstock.engine.engines import spark_types
 from penstock.engine.engines.spark_types import SparkType
-from penstock.engine.engines.table_files import NULL_PARTITION, refusal
+from penstock.engine.engines.table_files import NULL_PARTITION, check_defaults, refusal
 
 _PLAIN: Mapping[str, type[PrimitiveType]] = {
     "boolean": BooleanType,
@@ -172,6 +172,7 @@ def check_readable(table: Table, reader: Reader) -> None:
         raise refusal(
             table, reader.title, f"its format is {table.format}, and {reader.title} reads Parquet and Iceberg here"
         )
+    check_defaults(table, reader.title)
     if table.format == "parquet":
         _schema(table, reader)
 

@@ -155,8 +155,9 @@ class StatementRunner:
         # Sail's points in time are of UTC, and Spark shows them in the session's zone.
         zone = self._spark.conf.get("spark.sql.session.timeZone") or "UTC"
         found = found.cast(pa.schema([field.with_type(_in_zone(field.type, zone)) for field in found.schema]))
+        heads = columns(found.schema)
         kept, truncated = rows(found.to_batches(), self._limit)
-        return {"columns": columns(found.schema), "rows": kept, "truncated": truncated}
+        return {"columns": heads, "rows": kept, "truncated": truncated}
 
     def _set(self, name: str, value: str | None) -> dict[str, Any]:
         """Change or show a setting of the session; the result is Spark's."""

@@ -96,8 +96,8 @@ def writes(statement: str) -> bool:
 
 
 def code_of(statement: str) -> str:
-    """The statement without comments and without the content of texts in single quotes."""
+    """The statement without comments and without the content of texts, which stand in single or double quotes."""
     return "".join(
-        "''" if one.text.startswith("'") else {"blank": " ", "comment": " "}.get(one.kind, one.text)
+        "''" if one.text[0] in "'\"" else {"blank": " ", "comment": " "}.get(one.kind, one.text)
         for one in _tokens(statement)
     )

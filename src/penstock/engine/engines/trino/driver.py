@@ -96,6 +96,7 @@ class StatementRunner:
         described = cursor.description or []
         zone = local_zone()
         schema = pa.schema([pa.field(column.name, arrow_type(str(column.type_code), zone)) for column in described])
+        heads = columns(schema)
 
         def batches() -> Iterator[pa.RecordBatch]:
             while found := cursor.fetchmany(_ROWS_AT_ONCE):
@@ -106,7 +107,7 @@ class StatementRunner:
                 yield pa.RecordBatch.from_arrays(arrays, schema=schema)
 
         kept, truncated = rows(batches(), self._limit)
-        return {"columns": columns(schema), "rows": kept, "truncated": truncated}
+        return {"columns": heads, "rows": kept, "truncated": truncated}
 
     def _explained(self, error: TrinoQueryError) -> PenstockError:
         """The error as its user can understand it: that about a table, where Trino only says that there is none."""

@@ -59,7 +59,7 @@ _BRACKETS = re.compile(
 def arrow_type(text: str, zone: str) -> pa.DataType:
     """The type of a result's column by Trino's name of it; points in time are shown in a zone.
 
-    What Spark has no type for (`time`, `uuid`, `json`, intervals) is a text.
+    A type that Spark does not have (`time`, `uuid`, `json`) is a text.
     """
     found = _TYPE.fullmatch(text.strip())
     name, inner, more = (found["name"].lower(), found["inner"] or "", found["more"]) if found else (text, "", "")
@@ -72,6 +72,8 @@ def arrow_type(text: str, zone: str) -> pa.DataType:
             made = pa.decimal128(int(precision), int(scale))
         case "timestamp":
             made = pa.timestamp("us", zone if "with time zone" in more else None)
+        case "interval":
+            made = pa.month_day_nano_interval()
         case "array":
             made = pa.list_(arrow_type(inner, zone))
         case "map":

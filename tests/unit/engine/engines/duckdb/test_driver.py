@@ -49,6 +49,11 @@ def test_statements_run_in_turn_and_each_has_its_rows(run: StatementRunner, tmp_
     assert read_json(tmp_path / "progress.json")["tasks_done"] == 3
 
 
+def test_an_interval_is_refused(run: StatementRunner) -> None:
+    (result,) = run.results("SELECT INTERVAL 1 DAY AS one")
+    assert result["error"].startswith("The result has an interval")
+
+
 def test_the_first_failure_ends_the_run(run: StatementRunner) -> None:
     good, bad = run.results("SELECT 1; SELECT nosuch FROM orders; SELECT 2")
     assert good["rows"] == [[1]]

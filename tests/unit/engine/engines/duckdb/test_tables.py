@@ -62,6 +62,9 @@ def written(place: Path, name: str, columns: Mapping[str, Any], **how: Any) -> s
         ("variant", None),
         ("struct<a:variant>", None),
         ("array<int", None),
+        ("string collate UTF8_LCASE", None),
+        ("map<string,array<string collate UNICODE_CI>>", None),
+        ("char(3) collate UTF8_LCASE", None),
     ],
 )
 def test_spark_s_types_have_duckdb_s_names_or_none(spark: str, expected: str | None) -> None:
@@ -75,6 +78,9 @@ def test_spark_s_types_have_duckdb_s_names_or_none(spark: str, expected: str | N
         (a_table(Column("id", "int"), format="orc"), "orc"),
         (a_table(Column("wait", "interval day")), "wait interval day"),
         (a_table(Column("id", "int"), Column("key", "binary", True)), "key is binary"),
+        (a_table(Column("name", "string collate UTF8_LCASE")), "name string collate UTF8_LCASE"),
+        (a_table(Column("since", "int", default="5")), "its column since has the default 5, which DuckDB would read"),
+        (a_table(Column("since", "int", default="5"), format="iceberg"), "since has the default 5"),
     ],
 )
 def test_what_duckdb_cannot_read_is_refused_with_the_reason(table: Table, why: str) -> None:
@@ -146,6 +152,14 @@ def test_a_padded_text_is_compared_without_its_padding(tmp_path: Path) -> None:
     file = written(tmp_path, "1.parquet", {"letter": ["a   "]})
     view = view_of(a_table(Column("letter", "char(4)")), tmp_path, [file])
     assert asked(view, "SELECT count(*) FROM v WHERE letter = 'a'") == [(1,)]
+
+
+def test_a_padded_partition_is_compared_without_its_padding(tmp_path: Path) -> None:
+    places = ["letter=a   ", "letter=__HIVE_DEFAULT_PARTITION__"]
+    files = [written(tmp_path, f"{place}/1.parquet", {"id": [n]}) for n, place in enumerate(places)]
+    view = view_of(a_table(Column("id", "bigint"), Column("letter", "char(4)", True)), tmp_path, files)
+    assert asked(view) == [(0, "a"), (1, None)]
+    assert asked(view, "SELECT id FROM v WHERE letter = 'a'") == [(0,)]
 
 
 def test_a_table_without_files_has_its_columns_and_no_row(tmp_path: Path) -> None:

@@ -171,6 +171,10 @@ def test_files_that_a_reader_would_take_for_others_are_refused(
         (a_table(Column("id", "int"), format="orc"), "orc"),
         (a_table(Column("letter", "char(3)")), "letter char(3)"),
         (a_table(Column("wait", "interval day")), "wait interval day"),
+        (a_table(Column("name", "string collate UTF8_LCASE")), "name string collate UTF8_LCASE"),
+        (a_table(Column("names", "array<string collate UNICODE_CI>")), "names array<string collate UNICODE_CI>"),
+        (a_table(Column("since", "int", default="5")), "its column since has the default 5, which Sail would read"),
+        (a_table(Column("since", "int", default="5"), format="iceberg"), "since has the default 5"),
         (a_table(Column("id", "int"), Column("part", "decimal(7,2)", True)), "part is decimal(7,2)"),
     ],
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.engine.engines.sail.statements import in_sails_words, setting, split, writes
+from penstock.engine.engines.sail.statements import code_of, in_sails_words, setting, split, writes
 
 
 @pytest.mark.parametrize(
@@ -74,6 +74,18 @@ def test_what_only_reads_may_run(statement: str) -> None:
 )
 def test_what_may_write_does_not_run(statement: str) -> None:
     assert writes(statement)
+
+
+@pytest.mark.parametrize(
+    ("statement", "code"),
+    [
+        ("SELECT 'it\\'s `a`', c", "SELECT '', c"),
+        ('SELECT "`" AS a FROM `t "u"` WHERE "`" = b', "SELECT '' AS a FROM `t \"u\"` WHERE '' = b"),
+        ("SELECT /* `a` */ 1 -- `b`", "SELECT   1  "),
+    ],
+)
+def test_no_text_is_taken_for_code(statement: str, code: str) -> None:
+    assert code_of(statement) == code
 
 
 @pytest.mark.parametrize(

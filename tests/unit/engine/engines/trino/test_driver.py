@@ -58,6 +58,13 @@ def test_a_result_has_spark_s_form_and_no_more_rows_than_asked_for() -> None:
     assert found == {"columns": [{"name": "id", "type": "bigint"}], "rows": [[1], [None]], "truncated": True}
 
 
+def test_an_interval_is_refused_before_its_rows_are_read() -> None:
+    trino = Trino([["1 00:00:00.000"]])
+    trino.description[0].type_code = "interval day to second"
+    with pytest.raises(InvalidInput, match="The result has an interval"):
+        runner(trino).execute("SELECT INTERVAL '1' DAY")
+
+
 def test_a_statement_without_a_result_has_none() -> None:
     trino = Trino([[True]])
     trino.update_type = "SET SESSION"

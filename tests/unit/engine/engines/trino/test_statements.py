@@ -13,6 +13,7 @@ import pytest
 
 from penstock.engine.engines.results import rows, type_name
 from penstock.engine.engines.trino.statements import arrow_type, reads, split, value
+from penstock.errors import InvalidInput
 
 
 @pytest.mark.parametrize(
@@ -64,7 +65,6 @@ def test_what_a_statement_does_is_known_by_its_first_word(statement: str, is_rea
         ("timestamp(6)", "timestamp_ntz"),
         ("timestamp(6) with time zone", "timestamp"),
         ("time(3) with time zone", "string"),
-        ("interval day to second", "string"),
         ("unknown", "void"),
         ("array(decimal(7,2))", "array<decimal(7,2)>"),
         ("map(varchar, array(bigint))", "map<string,array<bigint>>"),
@@ -77,6 +77,12 @@ def test_what_a_statement_does_is_known_by_its_first_word(statement: str, is_rea
 )
 def test_a_type_has_spark_s_name(trino: str, spark: str) -> None:
     assert type_name(arrow_type(trino, "UTC")) == spark
+
+
+@pytest.mark.parametrize("trino", ["interval day to second", "array(interval year to month)"])
+def test_an_interval_is_refused(trino: str) -> None:
+    with pytest.raises(InvalidInput, match="The result has an interval"):
+        type_name(arrow_type(trino, "UTC"))
 
 
 NOON = datetime(2026, 7, 1, 12, 0, 0, 500_000, tzinfo=timezone.utc)
