@@ -47,6 +47,13 @@ def _commands() -> str:
     return "\n\n".join(f"## {panel}\n\n" + "\n".join(sorted(those)) for panel, those in lines.items())
 
 
+_OTHER_CODES = """\
+- 1: A check or an application failed.
+- 70: A defect of the command itself; its trace is in `defects/` of the state directory.
+- 124, 128 + n, 130: See [applications](../guide/applications.md#afterwards). 141: The reader of the output has gone.
+"""
+
+
 def _exit_codes() -> str:
     kinds = sorted(PenstockError.__subclasses__(), key=lambda kind: kind.exit_code)
     return "\n".join(f"- {kind.exit_code} `{kind.code}`: {(kind.__doc__ or '').splitlines()[0]}" for kind in kinds)
@@ -67,7 +74,7 @@ def pages() -> dict[Path, str]:
     return {
         REFERENCE / "commands.md": (
             f"# Commands\n\n{generated}\n\n`penstock COMMAND --help` shows every option.\n\n{_commands()}\n\n"
-            f"## Exit codes\n\nErrors of the API have the same names as `code`.\n\n{_exit_codes()}\n"
+            f"## Exit codes\n\nErrors of the API have the same names as `code`.\n\n{_exit_codes()}\n{_OTHER_CODES}"
         ),
         REFERENCE / "settings.md": (
             f"# Settings of data skipping\n\n{generated}\n\n"

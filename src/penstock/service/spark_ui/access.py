@@ -44,7 +44,7 @@ _FROM_SPARK = (
 _KEY = "x-penstock-key"
 _HOST = re.compile(r"[A-Za-z0-9.-]+(:[0-9]{1,5})?|\[[0-9A-Fa-f:.]+\](:[0-9]{1,5})?")
 _TIMEOUT = httpx.Timeout(60.0, connect=5.0)
-# The requests of a token are limited (`guards.ConcurrencyLimits`): a limit of all together would be one token's to use up.
+# A limit of all connections would be one token's to use up; that of its requests is in `guards.ConcurrencyLimits`.
 _LIMITS = httpx.Limits(max_connections=None, max_keepalive_connections=16)
 
 
