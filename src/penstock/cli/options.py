@@ -7,6 +7,7 @@ import inspect
 import os
 import types
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Annotated, Any, Optional, TypeVar, get_type_hints
 from urllib.parse import urlsplit
 
@@ -147,6 +148,11 @@ def pairs(texts: Sequence[str] | None, option: str) -> dict[str, str]:
             raise InvalidInput(f"{option} sets {key.strip()} twice", fix="give it once")
         found[key.strip()] = value
     return found
+
+
+def unwritable(path: Path, error: OSError, *, fix: str) -> InvalidInput:
+    """The error of a file of the user's choice that a command cannot write."""
+    return InvalidInput(f"{path} cannot be written", why=error.strerror or str(error), fix=fix)
 
 
 def paths(texts: Sequence[str] | None) -> tuple[str, ...]:

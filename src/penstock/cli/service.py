@@ -231,11 +231,7 @@ def _handing_over(output: Path | None) -> Iterator[Callable[[str], None]]:
             f"{output} already exists", why="a token never replaces a file", fix="name a new file"
         ) from None
     except OSError as error:
-        raise InvalidInput(
-            f"{output} cannot be written",
-            why=error.strerror or str(error),
-            fix="name a new file in a directory that you can write",
-        ) from error
+        raise options.unwritable(output, error, fix="name a new file in a directory that you can write") from error
 
     def write(text: str) -> None:
         try:

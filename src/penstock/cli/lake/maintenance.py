@@ -174,11 +174,8 @@ def _write(text: str, output: Path | None) -> None:
         try:
             write_atomically(output, text, mode=0o644)
         except OSError as error:
-            raise InvalidInput(
-                f"{output} cannot be written",
-                why=error.strerror or str(error),
-                fix="give another file with --output, in a directory that you can write",
-            ) from error
+            fix = "give another file with --output, in a directory that you can write"
+            raise options.unwritable(output, error, fix=fix) from error
         typer.echo(str(output))
 
 

@@ -267,19 +267,6 @@ BUSY_SHARE = 0.8
 """The share of the generator's own ceiling above which the generator may be the limit instead of the store."""
 
 
-def load_sections(run: Run) -> list[Section]:
-    """Errors and the generator's load; empty for a workload without a generator."""
-    return [*_errors(run), *_generator(run)]
-
-
-def _errors(run: Run) -> list[Section]:
-    rows = checks.request_errors(run)
-    if not rows:
-        return []
-    table = Table(checks.ERROR_COLUMNS, rows, numeric=frozenset({checks.ERROR_COLUMNS.index("count")}))
-    return [Section("Errors", checks.ERRORS_NOTE, [table], brief=True)]
-
-
 def _generator(run: Run) -> list[Section]:
     shares: dict[str, list[float]] = {}
     for sample in counted(run, "measure"):
@@ -332,7 +319,7 @@ def document(run: Run) -> Document:
             *over_time(rate_series(run)),
             *latency(latencies(run)),
             *checks.checks_section(run),
-            *load_sections(run),
+            *_generator(run),
             *resources.resource_sections(run),
             *resources.machine_sections(run),
             checks.reproduction([run]),

@@ -126,6 +126,7 @@ def test_a_generator_near_its_ceiling_is_no_measure_of_the_store() -> None:
         "limited by the store": "✓",
     }
     assert [row["error"] for row in table(document, "Errors")] == ["timeout", "503"]
+    assert titles(document).count("Errors") == 1
 
 
 def test_errors_of_a_program_on_the_jvm_have_its_one_message() -> None:

@@ -18,10 +18,6 @@ _SHOWN = 12
 """The most rows that are not folded: rows beyond it have passed, or were listed among the failed checks."""
 
 
-ERROR_COLUMNS = ("operation", "error", "count", "first message")
-ERRORS_NOTE = "Failed requests are excluded from throughput and latency."
-
-
 def failures(runs: Sequence[Run], names: Sequence[str] = ()) -> list[Section]:
     """Wrong answers, failed checks, queries, requests and rounds of the runs, by their names if any."""
     named = list(zip(names or [""] * len(runs), runs, strict=True))
@@ -34,7 +30,12 @@ def failures(runs: Sequence[Run], names: Sequence[str] = ()) -> list[Section]:
             ("query", "repetitions", "reason"),
             _query_errors,
         ),
-        ("Errors", ERRORS_NOTE, ERROR_COLUMNS, request_errors),
+        (
+            "Errors",
+            "Failed requests are excluded from throughput and latency.",
+            ("operation", "error", "count", "first message"),
+            _request_errors,
+        ),
         ("Failures", "Failed repetitions are excluded from every median.", ("repetitions", "reason"), _round_errors),
     )
     sections = []
@@ -62,16 +63,16 @@ def _findings(run: Run) -> list[tuple[str, ...]]:
     ]
 
 
-def request_errors(run: Run) -> list[tuple[str, ...]]:
+def _request_errors(run: Run) -> list[tuple[str, ...]]:
     """The failed requests of a load, by operation and kind of error."""
     counts: dict[str, Counter[str]] = {}
     first: dict[tuple[str, str], str] = {}
     for sample in counted(run, "errors"):
         name = str(sample["name"])
         counts.setdefault(name, Counter()).update(sample["errors"])
-        told = sample.get("first") or {}
+        message = sample.get("first") or {}
         # A program on the JVM keeps one message for all kinds.
-        texts = told if isinstance(told, dict) else dict.fromkeys(sample["errors"], told)
+        texts = message if isinstance(message, dict) else dict.fromkeys(sample["errors"], message)
         for kind, text in texts.items():
             first.setdefault((name, kind), str(text))
     return [
