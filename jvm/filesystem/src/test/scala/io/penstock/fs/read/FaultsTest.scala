@@ -1,6 +1,6 @@
 package io.penstock.fs.read
 
-import java.io.{FileNotFoundException, IOException}
+import java.io.{EOFException, FileNotFoundException, IOException}
 import java.nio.ByteBuffer
 import java.nio.file.Files
 import java.security.MessageDigest
@@ -133,6 +133,20 @@ abstract private[read] class FaultsContract(admission: String) extends ReadsSuit
       assert(readAll(in) sameElements data.drop(from))
       assert(readAll(opened(fileSystem(tier: _*), fs.getFileStatus(path))) sameElements data)
     }
+
+  test("a read from gigabytes behind the end finds the end") {
+    val (in, data, _) = cold()
+    for (behind <- Seq(1L, Int.MaxValue + 2L, 1L << 33)) {
+      val at = data.length + behind
+      assert(in.read(at, new Array[Byte](10), 0, 10) == -1, behind)
+      assert(in.read(at, ByteBuffer.allocate(10)) == -1, behind)
+      intercept[EOFException](in.readFully(at, new Array[Byte](10)))
+      in.seek(at)
+      assert(in.read(new Array[Byte](10)) == -1 && in.read(ByteBuffer.allocate(10)) == -1 && in.read() == -1, behind)
+    }
+    in.seek(0)
+    assert(readAll(in) sameElements data)
+  }
 
   test("a deleted object is not found") {
     val (in, _, path) = cold()
