@@ -90,6 +90,7 @@ final private[commit] class TableCommit(
   ): Option[(Long, CommitRecord, Seq[Long])] = {
     val latest = settled()
     if (expected.exists(_ != latest)) throw new TableChanged(job, table)
+    requirePending(job, uploads)
     val generation = latest + 1
     val replaced = Replacing.replaced(
       Replacing.outermost(scopes).iterator.flatMap { scope =>
@@ -150,6 +151,34 @@ final private[commit] class TableCommit(
         true
     }
 
+  /**
+   * Throws an `IOException` where an upload is gone whose name does not say whose it is: another job of the same names
+   * has landed and aborted it, and the file that is there is that job's.
+   */
+  private def requirePending(job: String, uploads: Vector[Upload]): Unit = {
+    val unnamed = uploads.filterNot(upload => Leftovers.belongsTo(job, upload.key))
+    if (unnamed.nonEmpty) {
+      val listed = CommitRecord
+        .places(table, unnamed.map(_.location))
+        .flatMap(place => buckets(place.bucket).uploads(place.key).map(_.id))
+        .toSet
+      // MinIO lists uploads by their whole key only. A helper may have completed ours for a record that was void.
+      val gone = parallel.filter(unnamed.filterNot(upload => listed(upload.id)))(upload =>
+        !isPending(upload) && !isMadeOf(upload)
+      )
+      for (upload <- gone.headOption)
+        throw new IOException(
+          s"Job $job was not committed to $table: ${gone.size} of its ${uploads.size} uploads, such as that to " +
+            s"${upload.location}, were aborted meanwhile. Another job has written files of the same names, or a rule of " +
+            "the bucket removes unfinished uploads too early; the table is as it was"
+        )
+    }
+  }
+
+  /** Whether the file is known to be this upload's. */
+  private def isMadeOf(upload: Upload): Boolean =
+    buckets(upload.bucket).entityTag(upload.key).flatMap(upload.makes).contains(true)
+
   private def isPending(upload: Upload): Boolean = buckets(upload.bucket).uploads(upload.key).exists(_.id == upload.id)
 
   /** The latest generation, finished: by its driver if that makes it in time, or else by us. */
@@ -188,7 +217,7 @@ final private[commit] class TableCommit(
    */
   private def carryOut(generation: Long, record: CommitRecord, superseded: Seq[Long], own: Boolean): Unit = {
     def finished(): Unit = if (own) requireLanded(record)
-    val missing = parallel.filter(record.uploads)(upload => !isCompleted(upload))
+    val missing = parallel.filter(record.uploads)(upload => !isCompleted(record.job, upload))
     // A file that was here may have been replaced by a later job: then somebody has carried out this record.
     if (missing.nonEmpty && !commitLog.holds(generation, record)) finished()
     else
@@ -235,11 +264,16 @@ final private[commit] class TableCommit(
     case _ => throw new IOException("somebody else has finished it, and how is not recorded any more")
   }
 
-  private def isCompleted(upload: Upload): Boolean = {
+  /**
+   * Completes the upload, or finds that somebody has. A file whose name says the job is the job's; another is by its
+   * entity tag, since a job of the same names may have written it. Where the store's tags do not tell, it counts.
+   */
+  private def isCompleted(job: String, upload: Upload): Boolean = {
     val bucket = buckets(upload.bucket)
+    val isNamed = Leftovers.belongsTo(job, upload.key)
     bucket.complete(upload) || Iterator.range(0, Looks).exists { look =>
       if (look > 0) clock.sleep(100L << look)
-      bucket.exists(upload.key)
+      bucket.entityTag(upload.key).exists(tag => isNamed || upload.makes(tag).getOrElse(true))
     }
   }
 
@@ -249,7 +283,10 @@ final private[commit] class TableCommit(
    */
   private def undo(generation: Long, record: CommitRecord, superseded: Seq[Long], missing: Seq[Upload]): Nothing = {
     commitLog.confirmLost(record.job)
-    for ((bucket, files) <- record.uploads.groupBy(_.bucket)) buckets(bucket).delete(files.map(_.key))
+    val (named, unnamed) = record.uploads.partition(upload => Leftovers.belongsTo(record.job, upload.key))
+    // Another job's files of the same names stay.
+    val own = named ++ parallel.filter(unnamed)(isMadeOf)
+    for ((bucket, files) <- own.groupBy(_.bucket)) buckets(bucket).delete(files.map(_.key))
     tidy(record)
     commitLog.finish(generation, superseded, own = None)
     throw new CommitLost(record, table, missing.headOption)
@@ -348,5 +385,5 @@ private[commit] object Leftovers {
     parallel.map(found) { case (bucket, upload) => bucket.abort(upload.key, upload.id) }: Unit
   }
 
-  private def belongsTo(job: String, key: String): Boolean = key.substring(key.lastIndexOf('/') + 1).contains(job)
+  def belongsTo(job: String, key: String): Boolean = key.substring(key.lastIndexOf('/') + 1).contains(job)
 }

@@ -4,6 +4,9 @@ import java.io.IOException
 
 import scala.collection.immutable.{SortedMap, TreeMap}
 
+import org.apache.commons.codec.binary.Hex
+import org.apache.commons.codec.digest.DigestUtils
+
 /**
  * A store with exactly the promises that a commit relies on: one object at a time, and one winner of a creation.
  *
@@ -17,6 +20,7 @@ final class MemoryStore(conditional: Boolean = true) {
 
   private var uploads = 0
   private var time = 0L
+  private var tags = Map.empty[String, String].withDefaultValue("")
   private var modified = Map.empty[String, Long].withDefaultValue(0L)
 
   /** A task's write: the file is there, and nobody sees it. */
@@ -24,7 +28,7 @@ final class MemoryStore(conditional: Boolean = true) {
     uploads += 1
     val id = s"upload-$uploads"
     pending += id -> PendingUpload(key, id, 0)
-    Upload(MemoryStore.Name, key, id, Vector(Part("etag", None, None)), 1)
+    Upload(MemoryStore.Name, key, id, Vector(Part(DigestUtils.md5Hex(id), None, None)), 1)
   }
 
   /** The time by a clock that goes wrong by so many milliseconds; every pause of one process passes for all. */
@@ -33,6 +37,15 @@ final class MemoryStore(conditional: Boolean = true) {
     override def elapsed: Long = MemoryStore.this.synchronized(time)
     override def sleep(pause: Long): Unit = MemoryStore.this.synchronized(time += pause)
   }
+
+  /** As S3 makes it of an upload's parts. */
+  private def tagOf(upload: Upload): String = {
+    val sums = upload.parts.map(part => Hex.decodeHex(part.etag))
+    s"${DigestUtils.md5Hex(sums.reduce(_ ++ _))}-${sums.size}"
+  }
+
+  /** Whether the object is what completing the upload has made. */
+  def holds(upload: Upload): Boolean = synchronized(objects.contains(upload.key) && tags(upload.key) == tagOf(upload))
 
   def keys: Set[String] = synchronized(objects.keySet.toSet)
 
@@ -49,6 +62,7 @@ final class MemoryStore(conditional: Boolean = true) {
 
     private def put(key: String, content: Array[Byte]): Unit = {
       objects += key -> content
+      tags -= key
       modified += key -> time
     }
 
@@ -70,7 +84,9 @@ final class MemoryStore(conditional: Boolean = true) {
         .iterator
     }
 
-    override def exists(key: String): Boolean = operation(s"exists $key")(objects.contains(key))
+    override def entityTag(key: String): Option[String] = operation(s"exists $key") {
+      Option.when(objects.contains(key))(tags(key))
+    }
 
     override def read(key: String): Option[Array[Byte]] = operation(s"read $key")(objects.get(key))
 
@@ -90,6 +106,7 @@ final class MemoryStore(conditional: Boolean = true) {
       if (known) {
         pending -= upload.id
         put(upload.key, Array[Byte](1))
+        tags += upload.key -> tagOf(upload)
       }
       known
     }

@@ -314,6 +314,95 @@ class StoppedCommitTest extends AnyFunSuite {
   }
 }
 
+/** Jobs of RDDs write files of the same names, which say nothing of the job. */
+class EqualNamesTest extends AnyFunSuite {
+
+  private val Table = Location(MemoryStore.Name, "table/")
+  private val Names = Seq("table/part-00000", "table/part-00001")
+
+  private def committing(store: MemoryStore)(before: String => Unit, after: String => Unit = _ => ()): TableCommit =
+    new TableCommit(
+      new ObjectStores(_ => store.bucket(before, after)),
+      Table,
+      new Parallel(1),
+      patience = 0,
+      store.clock()
+    )
+
+  private def isRecord(operation: String) = operation.matches("create .*/[0-9]+")
+
+  test("of two jobs the later one fails before anything of it is visible, and the first one's files stay") {
+    val store = new MemoryStore
+    val (first, later) = (Names.map(store.upload).toVector, Names.map(store.upload).toVector)
+    committing(store)(_ => ()).commit("first", first, Vector.empty, None)
+    val records = new AtomicInteger
+    val failure = intercept[IOException] {
+      committing(store)(operation => if (isRecord(operation)) records.incrementAndGet(): Unit)
+        .commit("later", later, Vector.empty, None)
+    }
+    assert(failure.getMessage.contains("files of the same names") && records.get == 0)
+    assert(!failure.isInstanceOf[CommitInterrupted] && first.forall(store.holds))
+  }
+
+  test("a job whose uploads another aborts once it is decided is lost, and takes nothing of the other's") {
+    val store = new MemoryStore
+    val (first, later) = (Names.map(store.upload).toVector, Names.map(store.upload).toVector)
+    val others = store.bucket()
+    intercept[CommitLost] {
+      // The other one has looked at the commit log before, and slept.
+      committing(store)(
+        _ => (),
+        after = operation =>
+          if (isRecord(operation)) {
+            first.foreach(others.complete)
+            later.foreach(upload => others.abort(upload.key, upload.id))
+          }
+      ).commit("later", later, Vector.empty, None)
+    }
+    assert(first.forall(store.holds) && store.pending.isEmpty)
+  }
+
+  test("a file that somebody else has completed for the job is known by its entity tag") {
+    val store = new MemoryStore
+    val uploads = Names.map(store.upload).toVector
+    committing(store)(
+      _ => (),
+      after = operation => if (isRecord(operation)) uploads.foreach(store.bucket().complete)
+    ).commit("job", uploads, Vector.empty, None)
+    assert(uploads.forall(store.holds))
+  }
+
+  test("all orders of two jobs' turns leave the files of one of them, which alone reports success") {
+    for (first <- 0 to 20; second <- 1 to 20) {
+      val store = new MemoryStore
+      val uploads = Seq("job1", "job2").map(_ -> Names.map(store.upload).toVector).toMap
+      val landed = ConcurrentHashMap.newKeySet[String]()
+      val failed = ConcurrentHashMap.newKeySet[String]()
+      val interleaving =
+        new Interleaving(Interleaving.turns(Seq(first, second)), uploads.keys.toSeq.sorted, (_, _) => false)
+      interleaving.run { job =>
+        try {
+          committing(store)(_ => interleaving.step(job)).commit(job, uploads(job), Vector.empty, None)
+          landed.add(job): Unit
+        } catch { case _: IOException => failed.add(job): Unit }
+      }
+      assert(landed.size == 1 && failed.size == 1, s"after $first and $second steps")
+      assert(uploads(landed.asScala.head).forall(store.holds), s"after $first and $second steps")
+    }
+  }
+
+  test("entity tags tell whose an object is, where they are MD5 sums") {
+    def upload(tags: String*) = Upload("lake", "key", "id", tags.map(Part(_, None, None)).toVector, 1)
+    val sum = "d41d8cd98f00b204e9800998ecf8427e"
+    assert(upload(s"\"$sum\"", sum).makes("5873dd45edd01f09c1ef2e7819369e8e-2").contains(true))
+    assert(upload(sum, sum).makes("59adb24ef3cdbe0297f05b395827453f-1").contains(false))
+    assert(upload(sum).makes(sum).contains(true))
+    assert(upload(sum).makes("59adb24ef3cdbe0297f05b395827453f-1").contains(true))
+    assert(upload(sum).makes("").isEmpty)
+    assert(upload("encrypted").makes("59adb24ef3cdbe0297f05b395827453f-1").isEmpty)
+  }
+}
+
 /** A driver that dies before any one of its requests, on a real store; then somebody else comes. */
 class KilledCommitTest extends AnyFunSuite {
 
@@ -419,7 +508,7 @@ private object KilledCommitTest {
 
     override def name: String = store.name
     override def list(prefix: String): Iterator[Listed] = alive(store.list(prefix))
-    override def exists(key: String): Boolean = alive(store.exists(key))
+    override def entityTag(key: String): Option[String] = alive(store.entityTag(key))
     override def read(key: String): Option[Array[Byte]] = alive(store.read(key))
     override def write(key: String, content: Array[Byte]): Unit = alive(store.write(key, content))
     override def create(key: String, content: Array[Byte]): Boolean = alive(store.create(key, content))
