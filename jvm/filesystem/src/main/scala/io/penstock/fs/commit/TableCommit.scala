@@ -65,12 +65,15 @@ final private[commit] class TableCommit(
    */
   def version(): Long = settled()
 
-  /** What fails once a record is there, whatever it is: interrupted threads of stopped streams throw no IOException. */
+  /**
+   * What fails once a record is there, whatever it is: interrupted threads of stopped streams throw no IOException, and
+   * a machine without room for another thread throws an Error.
+   */
   private def knowing[A](record: CommitRecord)(work: => A): A =
     try work
     catch {
       case e: CommitLost => throw e
-      case e: Exception => throw new CommitInterrupted(record.job, table, e)
+      case e: Throwable => throw new CommitInterrupted(record.job, table, e)
     }
 
   /** Finishes what a driver left behind, if anything. Returns the record it finished. */
@@ -335,7 +338,7 @@ private[commit] object Clock {
 }
 
 /** The job is decided, or may be: it must not be taken back, and need not be run again. */
-final class CommitInterrupted private[commit] (job: String, table: Location, cause: Exception)
+final class CommitInterrupted private[commit] (job: String, table: Location, cause: Throwable)
     extends IOException(
       s"The commit of job $job to $table was interrupted: $cause. If it was decided, its data appears " +
         "whole as soon as the next job writes to the table, or penstock lake sweep is run; if not, it never does. " +

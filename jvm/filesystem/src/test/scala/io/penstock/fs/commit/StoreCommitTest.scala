@@ -312,6 +312,10 @@ class StoppedCommitTest extends AnyFunSuite {
   stopped("a client that throws something of its own while files are completed") { operation =>
     if (operation.startsWith("complete ")) throw new IllegalStateException("the client is closed")
   }
+
+  stopped("a machine that has no room for another thread while files are completed") { operation =>
+    if (operation.startsWith("complete ")) throw new OutOfMemoryError("unable to create native thread")
+  }
 }
 
 /** Jobs of RDDs write files of the same names, which say nothing of the job. */
@@ -419,7 +423,10 @@ class KilledCommitTest extends AnyFunSuite {
     try {
       table.overwrite(table.newJob(), Seq("p=2", "p=3", "p=4"), "new", fs => new Mortal(new S3AObjectStore(fs), left))
       false
-    } catch { case _: MemoryStore.Killed => true }
+    } catch {
+      case _: MemoryStore.Killed => true
+      case e: CommitInterrupted if e.getCause.isInstanceOf[MemoryStore.Killed] => true
+    }
   }
 
   private def killedEverywhere(name: String)(recover: WrittenTable => Seq[(String, String)]): Unit = {
@@ -482,6 +489,21 @@ class KilledCommitTest extends AnyFunSuite {
       table.sweep()
       assert(table.remains.isEmpty)
     }
+  }
+
+  test("an error of the machine once the job is decided leaves it decided, also when the job is aborted then") {
+    val table = new WrittenTable(bucket, "error", Store.conf())
+    table.append(Seq("p=1", "p=2"), "old")
+    val (id, left) = (table.newJob(), new AtomicInteger(1000))
+    val output = table.job(id, open = fs => new Mortal(new S3AObjectStore(fs), left))
+    output.replace(table.fs, table.path)
+    val uploads = table.attempt(id, Seq("p=2", "p=3", "p=4"), "new").uploads
+    left.set(4)
+    intercept[CommitInterrupted](output.commit(uploads))
+    left.set(1000)
+    output.abort()
+    table.append(Seq("p=9"), "next")
+    assert(table.contents == New :+ ("p=9" -> "next"))
   }
 
   test("a dry run of the sweep tells what it would do and does none of it") {
