@@ -141,17 +141,35 @@ final private[commit] class TableCommit(
   }
 
   /**
-   * Whatever the reply, afterwards it is known whether the record is there, or the failure says that it is not known.
+   * Whatever the reply, afterwards it is known whether the record is there, or the failure says that it is not known. An
+   * `IOException` of another kind says that the job is lost, even if its record comes after all.
    */
   private def append(generation: Long, record: CommitRecord): Boolean =
     try commitLog.append(generation, record)
     catch {
       case failure: IOException =>
-        val there =
-          try commitLog.holds(generation, record)
-          catch { case _: IOException => throw new CommitInterrupted(record.job, table, failure) }
-        if (!there) throw failure
+        if (!arrived(generation, record, failure)) throw failure
         true
+      case failure: Throwable => throw new CommitInterrupted(record.job, table, failure)
+    }
+
+  /**
+   * Whether the record is there after a creation that failed. That it is not there yet proves nothing, since the request
+   * may still be on its way: the job is lost only once that is agreed.
+   */
+  private def arrived(generation: Long, record: CommitRecord, failure: IOException): Boolean =
+    try
+      commitLog.holds(generation, record) || (commitLog.agree(record.job, Outcome.Lost) match {
+        case Some(Outcome.Lost) => false
+        // Somebody else has seen the record, and carries it out.
+        case Some(_) => true
+        case None => throw new CommitInterrupted(record.job, table, failure)
+      })
+    catch {
+      case interrupted: CommitInterrupted => throw interrupted
+      case unknown: Throwable =>
+        failure.addSuppressed(unknown)
+        throw new CommitInterrupted(record.job, table, failure)
     }
 
   /**

@@ -54,17 +54,35 @@ final class MemoryStore(conditional: Boolean = true) {
 
   private[commit] def abort(upload: PendingUpload): Unit = synchronized(pending -= upload.id)
 
-  /** The store as one process sees it. `before` and `after` each operation may throw. */
-  private[commit] def bucket(before: String => Unit = _ => (), after: String => Unit = _ => ()): ObjectStore =
-    new MemoryBucket(before, after)
+  /** Creations whose senders have given up, and which the store has not received yet. */
+  private var underWay = Vector.empty[(String, Array[Byte])]
 
-  final private class MemoryBucket(before: String => Unit, after: String => Unit) extends ObjectStore {
+  /** What is under way arrives. */
+  def arrive(): Unit = synchronized {
+    underWay.foreach { case (key, content) => if (!objects.contains(key)) put(key, content) }
+    underWay = Vector.empty
+  }
 
-    private def put(key: String, content: Array[Byte]): Unit = {
-      objects += key -> content
-      tags -= key
-      modified += key -> time
-    }
+  private def put(key: String, content: Array[Byte]): Unit = {
+    objects += key -> content
+    tags -= key
+    modified += key -> time
+  }
+
+  /**
+   * The store as one process sees it. `before` and `after` each operation may throw.
+   *
+   * @param late
+   *   whether a creation fails for its sender, and takes effect when the store is told to [[arrive]]
+   */
+  private[commit] def bucket(
+      before: String => Unit = _ => (),
+      after: String => Unit = _ => (),
+      late: String => Boolean = _ => false
+  ): ObjectStore = new MemoryBucket(before, after, late)
+
+  final private class MemoryBucket(before: String => Unit, after: String => Unit, late: String => Boolean)
+      extends ObjectStore {
 
     private def operation[A](name: String)(work: => A): A = {
       before(name)
@@ -94,6 +112,10 @@ final class MemoryStore(conditional: Boolean = true) {
       operation(s"write $key")(put(key, content))
 
     override def create(key: String, content: Array[Byte]): Boolean = operation(s"create $key") {
+      if (late(key)) {
+        underWay :+= key -> content
+        throw new MemoryStore.ReplyLost
+      }
       val free = !conditional || !objects.contains(key)
       if (free) put(key, content)
       free

@@ -232,7 +232,7 @@ class StoreCommitTest extends AnyFunSuite with BeforeAndAfterAll {
     undecided.append(Seq("p=1"), "old")
     val id = undecided.newJob()
     val uploads = undecided.attempt(id, Seq("p=1"), "new").uploads
-    gateway.inject(Fault.Reset, times = 1000)(r => r.method == "PUT" && r.path.contains(CommitLog.Directory))
+    gateway.inject(Fault.Reset, times = 1000)(r => isCommitLogs(r) && !r.path.endsWith(".outcome"))
     val output = undecided.job(id, dynamic = true)
     val failure =
       try intercept[IOException](output.commit(uploads))
@@ -240,8 +240,27 @@ class StoreCommitTest extends AnyFunSuite with BeforeAndAfterAll {
     assert(!failure.isInstanceOf[CommitInterrupted])
     output.abort()
     assert(undecided.contents == Seq("p=1" -> "old"))
-    assert(undecided.remains.isEmpty)
+    // Should the record arrive after all.
+    assert(undecided.remains == Seq(s"undecided/${CommitLog.Directory}$id.outcome"))
   }
+
+  test("a store that stays away leaves a job that may be decided, and is not taken back") {
+    val unknown = table("unknown")
+    unknown.append(Seq("p=1"), "old")
+    val id = unknown.newJob()
+    val uploads = unknown.attempt(id, Seq("p=1"), "new").uploads
+    gateway.inject(Fault.Reset, times = 1000)(isCommitLogs)
+    val output = unknown.job(id, dynamic = true)
+    try intercept[CommitInterrupted](output.commit(uploads))
+    finally gateway.heal()
+    output.abort()
+    assert(unknown.contents == Seq("p=1" -> "old") && unknown.remains.size == 1)
+    unknown.sweep()
+    assert(unknown.contents == Seq("p=1" -> "old") && unknown.remains.isEmpty)
+  }
+
+  private def isCommitLogs(request: FaultyGateway.Recorded) =
+    request.method == "PUT" && request.path.contains(CommitLog.Directory)
 }
 
 /** A commit that ends in the middle in a way that is no failure of the store: what is decided stays decided. */
@@ -315,6 +334,30 @@ class StoppedCommitTest extends AnyFunSuite {
 
   stopped("a machine that has no room for another thread while files are completed") { operation =>
     if (operation.startsWith("complete ")) throw new OutOfMemoryError("unable to create native thread")
+  }
+
+  stopped("a machine that has no room for another thread when the record is created") { operation =>
+    if (operation.startsWith("create ")) throw new OutOfMemoryError("unable to create native thread")
+  }
+
+  test("a record that arrives when its job has been reported as failed is undone, and deletes nothing") {
+    val store = new MemoryStore
+    store.objects += "table/p=0/old" -> Array[Byte](1)
+    def commit(late: String => Boolean) = new TableCommit(
+      new ObjectStores(_ => store.bucket(late = late)),
+      Table,
+      new Parallel(1),
+      patience = 0,
+      store.clock()
+    )
+    val failure = intercept[IOException] {
+      commit(late = !_.endsWith(".outcome")).commit("empty", Vector.empty, Vector(Table), None)
+    }
+    assert(!failure.isInstanceOf[CommitInterrupted])
+    store.arrive()
+    val next = Vector(store.upload("table/p=1/b-next"))
+    commit(late = _ => false).commit("next", next, Vector.empty, None)
+    assert(store.keys.filterNot(_.contains("/_")) == Set("table/p=0/old", "table/p=1/b-next"))
   }
 }
 
