@@ -549,6 +549,20 @@ class KilledCommitTest extends AnyFunSuite {
     assert(table.contents == New :+ ("p=9" -> "next"))
   }
 
+  test("a sweep below a table's root finishes what the table has decided, and does not remove its uploads") {
+    val table = new WrittenTable(bucket, "above", Store.conf())
+    table.append(Seq("p=1", "p=2"), "old")
+    assert(overwrite(table, lives = 4))
+    def sweep(dryRun: Boolean) =
+      new Sweep(table.buckets, new Parallel(4), cutoff = Long.MaxValue, dryRun)
+        .run(Location(bucket.name, "above/p=3/"))
+        .found
+        .map(row => (row.kind, row.action))
+    assert(sweep(dryRun = true) == Vector("commit" -> "would finish"))
+    assert(sweep(dryRun = false) == Vector("commit" -> "finished"))
+    assert(table.contents == New)
+  }
+
   test("a dry run of the sweep tells what it would do and does none of it") {
     val table = new WrittenTable(bucket, "dry", Store.conf())
     table.append(Seq("p=1", "p=2"), "old")
