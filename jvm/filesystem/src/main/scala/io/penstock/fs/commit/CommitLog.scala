@@ -69,7 +69,8 @@ final private[commit] class CommitLog(bucket: ObjectStore, table: Location) {
   def outcome(job: String): Option[Outcome] = bucket.read(outcomeKey(job)).map(Outcome.read)
 
   /**
-   * What is agreed of a job once this was proposed: what was proposed first. None where that has been forgotten meanwhile.
+   * What is agreed of a job once this was proposed: what was proposed first. None where that has been forgotten
+   * meanwhile.
    */
   def agree(job: String, proposed: Outcome): Option[Outcome] =
     if (bucket.create(outcomeKey(job), proposed.content)) Some(proposed) else outcome(job)

@@ -17,8 +17,8 @@ import io.penstock.fs.store.EmptyBodies
 /**
  * Finds what killed jobs have left below a prefix: finishes what was decided, removes what was not.
  *
- * Decided jobs are finished whatever their age: doing so beside a driver that lives is harmless. Where uploads lie below
- * the prefix, so are those of tables that the prefix is part of. Everything else must have been left alone since
+ * Decided jobs are finished whatever their age: doing so beside a driver that lives is harmless. Where uploads lie
+ * below the prefix, so are those of tables that the prefix is part of. Everything else must have been left alone since
  * `cutoff` (milliseconds since 1970, by the store's clock).
  */
 final private[commit] class Sweep(buckets: ObjectStores, parallel: Parallel, cutoff: Long, dryRun: Boolean) {

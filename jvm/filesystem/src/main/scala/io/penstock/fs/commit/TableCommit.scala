@@ -141,8 +141,8 @@ final private[commit] class TableCommit(
   }
 
   /**
-   * Whatever the reply, afterwards it is known whether the record is there, or the failure says that it is not known. An
-   * `IOException` of another kind says that the job is lost, even if its record comes after all.
+   * Whatever the reply, afterwards it is known whether the record is there, or the failure says that it is not known.
+   * An `IOException` of another kind says that the job is lost, even if its record comes after all.
    */
   private def append(generation: Long, record: CommitRecord): Boolean =
     try commitLog.append(generation, record)
@@ -154,8 +154,8 @@ final private[commit] class TableCommit(
     }
 
   /**
-   * Whether the record is there after a creation that failed. That it is not there yet proves nothing, since the request
-   * may still be on its way: the job is lost only once that is agreed.
+   * Whether the record is there after a creation that failed. That it is not there yet proves nothing, since the
+   * request may still be on its way: the job is lost only once that is agreed.
    */
   private def arrived(generation: Long, record: CommitRecord, failure: IOException): Boolean =
     try

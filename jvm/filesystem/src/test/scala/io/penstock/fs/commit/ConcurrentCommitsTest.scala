@@ -217,9 +217,7 @@ private object ConcurrentCommitsTest {
       def loseReply(): Unit =
         if (lostReplies && replies.nextInt(12) == 0) throw new MemoryStore.ReplyLost
       def isLate = latePuts && replies.nextInt(4) == 0
-      val buckets = new ObjectStores(_ =>
-        store.bucket(_ => interleaving.step(job.name), _ => loseReply(), _ => isLate)
-      )
+      val buckets = new ObjectStores(_ => store.bucket(_ => interleaving.step(job.name), _ => loseReply(), _ => isLate))
       val uploads = job.files.toVector.sorted.map(store.upload)
       outcomes.put(job.name, Unknown)
       val outcome =

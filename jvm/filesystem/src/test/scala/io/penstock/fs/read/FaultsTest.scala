@@ -108,14 +108,18 @@ abstract private[read] class FaultsContract(admission: String) extends ReadsSuit
     }
 
   for ((place, size) <- Seq("a tier with room" -> "16M", "a full tier" -> (2 * PageSize + 5000).toString))
-    test(s"BrokenOff: a response that breaks off for good fails its read, and the next read has its own bytes; $place") {
+    test(
+      s"BrokenOff: a response that breaks off for good fails its read, and the next read has its own bytes; $place"
+    ) {
       val tier = Seq(CacheSettings.MemorySize -> size, CacheSettings.DiskSize -> "0")
       val (path, data) = put(30 * PageSize)
       val fs = fileSystem(tier: _*)
       val in = opened(fs, fs.getFileStatus(path))
       val isCut = new AtomicBoolean
       def isLong(request: FaultyGateway.Recorded) =
-        request.range.collect { case ReadsSuite.Bytes(first, last) => last.toLong - first.toLong }.exists(_ > 3 * PageSize)
+        request.range
+          .collect { case ReadsSuite.Bytes(first, last) => last.toLong - first.toLong }
+          .exists(_ > 3 * PageSize)
       gateway.inject(Fault.CutAfter(PageSize + 12345L))(isLong(_) && isCut.compareAndSet(false, true))
       gateway.inject(Fault.InternalError, times = 1000)(_ => isCut.get)
       val piece = new Array[Byte](10000)
