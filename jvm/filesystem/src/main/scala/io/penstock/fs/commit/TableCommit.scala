@@ -15,8 +15,8 @@ import io.penstock.fs.metrics.Counters
  * finds what is left of it may remove that. Once it exists the job is carried out to its end: by its driver, or after
  * the driver's death by the next job that commits to the table, or by the sweep. Each step can be repeated, also by two
  * processes at once and after any pause: an upload that is no longer there but whose file is was completed by somebody,
- * and deletes name objects whose names are never used again. Names that do not say the job (those of RDDs' files) may be
- * another job's: such a file is recognised by its entity tag.
+ * and deletes name objects whose names are never used again. Names that do not say the job (those of RDDs' files) may
+ * be another job's: such a file is recognised by its entity tag.
  *
  * It ends in one of two ways, [[Outcome.Landed]] or [[Outcome.Lost]], which those who carry it out agree on before
  * anything is deleted. A proposal that the job is losing counts while its record is unfinished: seen unfinished after
