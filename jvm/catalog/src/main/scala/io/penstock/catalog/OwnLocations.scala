@@ -6,7 +6,7 @@ import scala.jdk.CollectionConverters._
 
 import org.apache.hadoop.fs.Path
 import org.apache.iceberg.catalog.{Namespace, SupportsNamespaces}
-import org.apache.iceberg.exceptions.ForbiddenException
+import org.apache.iceberg.exceptions.{ForbiddenException, NoSuchNamespaceException}
 import org.apache.iceberg.io.{FileIO, InputFile, OutputFile}
 import org.apache.iceberg.view.ViewProperties
 import org.apache.iceberg.{TableMetadata, TableProperties}
@@ -28,13 +28,13 @@ private[catalog] final class OwnLocations(catalog: SupportsNamespaces) {
       )
     }
 
-  def allows(namespace: Namespace, location: String): Boolean = allows(namespace, location, others(namespace))
-
-  private def allows(namespace: Namespace, location: String, others: => Seq[String]): Boolean = {
+  def allows(namespace: Namespace, location: String): Boolean = {
     val own = locationOf(namespace)
+    lazy val others = locationsBeside(namespace)
     // The namespace `default` lies around the others.
     def inner = others.filter(other => own.exists(OwnLocations.within(_, other)))
-    own.exists(OwnLocations.within(_, location)) && !inner.exists(OwnLocations.within(_, location))
+    own.exists(OwnLocations.within(_, location)) &&
+    !inner.exists(OwnLocations.within(_, location))
   }
 
   /**
@@ -42,17 +42,19 @@ private[catalog] final class OwnLocations(catalog: SupportsNamespaces) {
    * one's files (`system.snapshot`) have files elsewhere.
    */
   def holdsAllOf(namespace: Namespace, table: TableMetadata): Boolean = {
-    lazy val elsewhere = others(namespace)
-    allows(namespace, table.location, elsewhere) &&
-    !elsewhere.exists(OwnLocations.within(table.location, _)) &&
+    allows(namespace, table.location) &&
+    !locationsBeside(namespace).exists(OwnLocations.within(table.location, _)) &&
     OwnLocations.Properties.forall(name =>
       Option(table.properties.get(name)).forall(OwnLocations.within(table.location, _))
     ) &&
     !table.propertyAsBoolean("snapshot", false)
   }
 
-  private def others(namespace: Namespace): Seq[String] =
-    catalog.listNamespaces.asScala.toSeq.filter(_ != namespace).flatMap(locationOf)
+  private def locationsBeside(namespace: Namespace): Seq[String] =
+    catalog.listNamespaces.asScala.toSeq.filter(_ != namespace).flatMap { other =>
+      try locationOf(other)
+      catch { case _: NoSuchNamespaceException => None } // Another client drops namespaces meanwhile.
+    }
 
   private def locationOf(namespace: Namespace): Option[String] =
     Option(catalog.loadNamespaceMetadata(namespace).get("location"))
