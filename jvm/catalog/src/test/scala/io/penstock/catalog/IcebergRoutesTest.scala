@@ -97,7 +97,7 @@ class IcebergRoutesTest extends AnyFunSuite {
     }
   }
 
-  test("a location within the outer namespace is not one of an inner namespace") {
+  test("a location within the outer namespace is not one of an inner namespace, nor around it") {
     val fixture = new Fixture
     def create(location: String) = fixture.ask(
       "POST",
@@ -105,6 +105,7 @@ class IcebergRoutesTest extends AnyFunSuite {
       s"""{"name": "orders", "schema": $columns, "location": "s3a://lake/warehouse/$location"}"""
     )
     intercept[ForbiddenException](create("stock.db/orders"))
+    intercept[ForbiddenException](create(""))
     assert(create("orders").isDefined)
   }
 
@@ -190,6 +191,16 @@ class IcebergRoutesTest extends AnyFunSuite {
     fixture.ask("DELETE", "namespaces/sales/tables/orders", query = purging)
     assert(!fixture.catalog.tableExists(fixture.orders))
     assert(!files.fileExists(own))
+    assert(files.fileExists(others))
+  }
+
+  test("a purge deletes no other namespace's files where the table's location lies around them") {
+    val fixture = new Fixture
+    val others = "s3a://lake/warehouse/stock.db/2.parquet"
+    val table = TableIdentifier.of("default", "orders")
+    val files = tableOf(fixture, table, "s3a://lake/warehouse", others)
+    fixture.ask("DELETE", "namespaces/default/tables/orders", query = purging)
+    assert(!fixture.catalog.tableExists(table))
     assert(files.fileExists(others))
   }
 
