@@ -215,7 +215,8 @@ class TableRewrite(spark: SparkSession, source: SourceTable, layout: Layout) {
     for (entry <- source.entry if entry.partitionColumnNames.nonEmpty) {
       val fs = source.root.getFileSystem(conf)
       for (partition <- catalog.listPartitions(entry.identifier)) {
-        val place = new Path(partition.location).makeQualified(fs.getUri, fs.getWorkingDirectory)
+        // A path of text, unlike one of a URI, has no slash at its end.
+        val place = new Path(new Path(partition.location).toString).makeQualified(fs.getUri, fs.getWorkingDirectory)
         val own = ExternalCatalogUtils.generatePartitionPath(
           written(partition, entry.partitionSchema),
           entry.partitionColumnNames,

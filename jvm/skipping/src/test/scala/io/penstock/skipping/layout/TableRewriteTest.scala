@@ -139,6 +139,14 @@ class TableRewriteTest extends AnyFunSuite with LocalSpark {
     }
   }
 
+  test("a partition whose location ends with a slash is where its rows would be written") {
+    val name = table("PARTITIONED BY (shop)")
+    val place = directory.resolve("warehouse").resolve(name).resolve("shop=1").toUri.toString.stripSuffix("/")
+    spark.sql(s"ALTER TABLE $name PARTITION (shop = '1') SET LOCATION '$place/'")
+    rewrite(name, Layout(Seq("shop"), Nil))
+    assert(spark.table(name).count() == 4000)
+  }
+
   test("a partition whose directory spells its value in another way than its rows would is refused") {
     val place = directory.resolve("spelled").toUri.toString
     spark.range(10).write.parquet(s"$place/day=01")
