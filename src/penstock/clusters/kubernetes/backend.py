@@ -56,7 +56,6 @@ class PostponedLaunch:
         )
 
 
-_CONFLICT = 409
 _MOST_IN_A_SECRET = 900 << 10
 """Kubernetes allows 1 MiB, encoding included."""
 _FINISH_SECONDS = 180.0
@@ -157,31 +156,43 @@ class KubernetesBackend(ClusterBackend):
     def _create(self, launch: Launch) -> None:
         """Create the pod, then its secret: the pod owns the secret and waits for it."""
         content = self._content(launch)
-        pods = f"/api/v1/namespaces/{self._target.namespace}/pods"
-        name = layout.object_name(launch.application_id)
         try:
-            pod = self.api.create(pods, manifest.driver_pod(self._target, launch))
-        except RequestRejected as refused:
-            if refused.status != _CONFLICT:
-                raise
-            pod = self.api.get(f"{pods}/{name}")
-            if pod["metadata"].get("labels", {}).get(layout.APPLICATION_LABEL) != launch.application_id:
-                raise Conflict(
-                    f"The pod {name} exists already and does not belong to this application",
-                    fix=f"kubectl --namespace {self._target.namespace} delete pod {name}",
-                ) from refused
+            pod = self._create_or_get("pod", manifest.driver_pod(self._target, launch), launch.application_id)
         except NotFound as missing:
             raise NotFound(
                 f"There is no namespace {self._target.namespace}",
                 why=missing.why,
                 fix=f"kubectl create namespace {self._target.namespace}",
             ) from missing
+        body = manifest.secret(self._target, launch, pod, content)
+        secret = self._create_or_get("secret", body, launch.application_id)
+        if pod["metadata"]["uid"] not in {owner["uid"] for owner in secret["metadata"].get("ownerReferences") or []}:
+            # The secret is an earlier pod's, and Kubernetes would soon delete it as that pod's property.
+            secrets_path = f"/api/v1/namespaces/{self._target.namespace}/secrets"
+            self.api.delete(f"{secrets_path}/{body['metadata']['name']}")
+            self.api.create(secrets_path, body)
+
+    def _create_or_get(self, kind: str, body: dict[str, Any], application_id: str) -> dict[str, Any]:
+        """Create the object and return it, or the application's existing object of that kind and name.
+
+        Raises `Conflict` where the existing one is not the application's.
+        """
+        path, name = f"/api/v1/namespaces/{self._target.namespace}/{kind}s", body["metadata"]["name"]
         try:
-            body = manifest.secret(self._target, launch, dict(pod), content)
-            self.api.create(f"/api/v1/namespaces/{self._target.namespace}/secrets", body)
+            return self.api.create(path, body)
         except RequestRejected as refused:
-            if refused.status != _CONFLICT:
+            if not refused.already_exists:
                 raise
+        try:
+            found = self.api.get(f"{path}/{name}")
+        except NotFound:  # deleted between the two requests
+            return self.api.create(path, body)
+        if found["metadata"].get("labels", {}).get(layout.APPLICATION_LABEL) != application_id:
+            raise Conflict(
+                f"The {kind} {name} exists already and does not belong to this application",
+                fix=f"kubectl --namespace {self._target.namespace} delete {kind} {name}",
+            )
+        return found
 
     def observe(self, handle: Handle) -> Observation:
         if postponed := self._postponed.get(str(handle["application_id"])):

@@ -259,6 +259,7 @@ _MERGE = {"Content-Type": "application/merge-patch+json"}
 _WATCH_SECONDS = 300
 _CHECK = "penstock cluster check lists the missing permissions"
 QUOTA_FIX = "wait until other applications end, or have the quota raised: kubectl describe resourcequota"
+_ALREADY_EXISTS = "AlreadyExists"
 _FIXES = {
     403: "a policy or a limit of the namespace does not allow such a pod: kubectl describe namespace, limitrange",
     422: "correct the invalid value in the cluster's file: penstock cluster show",
@@ -266,15 +267,24 @@ _FIXES = {
 
 
 class RequestRejected(ClusterError):
-    """The API server rejected the request. `status` is the HTTP status code."""
+    """The API server rejected the request.
 
-    def __init__(self, status: int, problem: str, *, why: str = "", fix: str = "") -> None:
+    `status` is the HTTP status code, `reason` the machine-readable one of the API (`AlreadyExists`), empty if unknown.
+    """
+
+    def __init__(self, status: int, problem: str, *, why: str = "", fix: str = "", reason: str = "") -> None:
         super().__init__(problem, why=why, fix=fix)
         self.status = status
+        self.reason = reason
+
+    @property
+    def already_exists(self) -> bool:
+        """Whether an object of that name exists. Admission by a quota also answers a creation with status 409."""
+        return self.reason == _ALREADY_EXISTS
 
 
 class NamespaceQuotaExceeded(RequestRejected):
-    """A resource quota of the namespace is used up for now."""
+    """A resource quota of the namespace admits no more for now: it is used up, or other requests changed it."""
 
 
 class Api:
@@ -392,16 +402,22 @@ def list_if_permitted(api: Api, path: str) -> list[Json]:
 
 def _refused(path: str, answer: httpx.Response) -> ClusterError | NotFound | Forbidden:
     try:
-        message = str(answer.json()["message"])
+        status = answer.json()
+        message, reason = str(status["message"]), str(status.get("reason") or "")
     except (ValueError, KeyError, TypeError):
-        message = f"HTTP {answer.status_code}"
+        message, reason = f"HTTP {answer.status_code}", ""
     if answer.status_code == 404:
         return NotFound("Kubernetes has no such object", why=f"{message} ({path})")
     if answer.status_code == 401:
         return Forbidden("Kubernetes rejected the credentials", why=message, fix="sign in again: kubectl get pods")
     if answer.status_code == 403 and "exceeded quota" in message:
         return NamespaceQuotaExceeded(403, "The namespace's quota is used up", why=message, fix=QUOTA_FIX)
+    if answer.status_code == 409 and reason != _ALREADY_EXISTS and "resourcequotas" in message:
+        # API servers that admit objects at the same time compete for the quota; the loser creates nothing.
+        problem = "Other requests changed the namespace's quota at the same time"
+        fix = "wait: the request is repeated every few seconds"
+        return NamespaceQuotaExceeded(409, problem, why=message, fix=fix, reason=reason)
     if answer.status_code == 403 and " cannot " in message:
         return Forbidden("Kubernetes does not permit it", why=message, fix=_CHECK)
     fix = _FIXES.get(answer.status_code, "")
-    return RequestRejected(answer.status_code, "Kubernetes rejected the request", why=message, fix=fix)
+    return RequestRejected(answer.status_code, "Kubernetes rejected the request", why=message, fix=fix, reason=reason)

@@ -12,7 +12,7 @@ import pytest
 from penstock.clusters.kubernetes import backend as backends
 from penstock.clusters.kubernetes import layout, preflight
 from penstock.clusters.kubernetes.backend import KubernetesBackend
-from penstock.errors import ClusterError, InvalidInput
+from penstock.errors import ClusterError, Conflict, InvalidInput
 from penstock.home import Home
 from tests.unit.clusters.kubernetes.kubernetes_fake import FakeKubernetes
 from tests.unit.clusters.kubernetes.kubernetes_making import TARGET, launch
@@ -73,6 +73,42 @@ def test_one_that_was_not_is_asked_about_again(backend: KubernetesBackend, monke
         with pytest.raises(ClusterError):
             backend.check(launch().spec)
     assert len(asked) == 2
+
+
+def test_the_secret_of_an_earlier_pod_is_replaced_and_that_of_this_one_stays(
+    backend: KubernetesBackend, kubernetes: FakeKubernetes, tmp_path: Path
+) -> None:
+    script = tmp_path / "a.py"
+    script.touch()
+    wanted = launch(spec=replace(launch().spec, application=str(script)))
+    name = wanted.application_id
+    secret, pod = f"/api/v1/namespaces/lake/secrets/{name}", f"/api/v1/namespaces/lake/pods/{name}"
+
+    def owner() -> str:
+        return str(kubernetes.objects[secret]["metadata"]["ownerReferences"][0]["uid"])
+
+    backend.launch(wanted)
+    token = kubernetes.objects[secret]["data"]["token"]
+    backend.launch(wanted)
+    assert kubernetes.objects[secret]["data"]["token"] == token
+    # The pod is gone, and Kubernetes has not collected its secret yet.
+    del kubernetes.objects[pod]
+    backend.launch(wanted)
+    assert owner() == kubernetes.objects[pod]["metadata"]["uid"]
+    assert kubernetes.objects[secret]["data"]["token"] != token
+
+
+def test_a_secret_of_somebody_else_is_left_alone(
+    backend: KubernetesBackend, kubernetes: FakeKubernetes, tmp_path: Path
+) -> None:
+    script = tmp_path / "a.py"
+    script.touch()
+    wanted = launch(spec=replace(launch().spec, application=str(script)))
+    metadata = {"name": wanted.application_id}
+    kubernetes.create("/api/v1/namespaces/lake/secrets", {"kind": "Secret", "metadata": metadata, "data": {}})
+    with pytest.raises(Conflict) as refused:
+        backend.launch(wanted)
+    assert "delete secret" in refused.value.fix
 
 
 @pytest.mark.parametrize(
