@@ -24,7 +24,7 @@ from penstock.clusters.kubernetes.cluster import Cluster
 from penstock.clusters.kubernetes.informer import WatchCache
 from penstock.clusters.kubernetes.target import Target
 from penstock.errors import ClusterError, Conflict, InvalidInput, NotFound
-from penstock.home import Home, open_below, write_json
+from penstock.home import Home, open_below, sizes_below, write_json
 from penstock.model import ApplicationSpec, Capacity, Reason
 from penstock.processes import wait_until
 from penstock.profiles import layers
@@ -58,6 +58,7 @@ class PostponedLaunch:
 
 _MOST_IN_A_SECRET = 900 << 10
 """Kubernetes allows 1 MiB, encoding included."""
+_ANSWER_SECONDS = 30.0
 _FINISH_SECONDS = 180.0
 _EXECUTOR_GRACE_SECONDS = 5
 _DEATH_SECONDS = 60.0
@@ -256,21 +257,41 @@ class KubernetesBackend(ClusterBackend):
         cluster = self._cluster(handle)
         directory = self._home.application(str(handle["application_id"])) / "artefacts"
         (directory / "events").mkdir(parents=True, exist_ok=True, mode=0o700)
-        pod = cluster.driver()
-        status: Mapping[str, Any] | None = None
-        if pod is not None and pod_status.sidecar_runs(pod):
-
-            def finished() -> bool:
-                nonlocal status
-                status = cluster.sidecar.status(cluster.address()) or status
-                return bool(status and status["finished"])
-
-            wait_until(finished, _FINISH_SECONDS, pause_seconds=_POLL_SECONDS)
+        status = self._final_status(cluster)
         if status is not None:
-            for name in sorted(set(status["artefacts"]) - set(status["in_lake"])):
-                _fetch(lambda start, name=name: self.read(handle, name, start), directory, name)  # type: ignore[misc]
-        write_json(directory / "summary.json", pod_status.summary(status, pod))
+            _fetch_all(cluster, status, directory)
+        write_json(directory / "summary.json", pod_status.summary(status, cluster.driver()))
         return directory
+
+    def _final_status(self, cluster: Cluster) -> Mapping[str, Any] | None:
+        """Return the sidecar's status once no artifact changes any more; None where the sidecar does not run.
+
+        Raises `ClusterError` where the sidecar does not answer or does not finish in time: until it does, its pod may
+        hold the only copy of the logs.
+        """
+        status: Mapping[str, Any] | None = None
+        runs = True
+
+        def answered() -> bool:
+            nonlocal status, runs
+            pod = cluster.driver()
+            runs = pod is not None and pod_status.sidecar_runs(pod)
+            status = (cluster.sidecar.status(cluster.address()) or status) if runs else None
+            return not runs or status is not None
+
+        def finished() -> bool:
+            return answered() and (status is None or bool(status["finished"]))
+
+        fix = f"kubectl --namespace {self._target.namespace} logs {cluster.name} -c {layout.SIDECAR}"
+        if not wait_until(answered, _ANSWER_SECONDS, pause_seconds=_POLL_SECONDS):
+            raise ClusterError(
+                "The logs cannot be collected", why=f"the sidecar in the pod {cluster.name} does not answer", fix=fix
+            )
+        if not wait_until(finished, _FINISH_SECONDS, pause_seconds=_POLL_SECONDS):
+            raise ClusterError(
+                "The logs cannot be collected", why=f"the sidecar in the pod {cluster.name} still uploads them", fix=fix
+            )
+        return status
 
     def release(self, handle: Handle) -> None:
         cluster = self._cluster(handle)
@@ -326,12 +347,38 @@ class KubernetesBackend(ClusterBackend):
         return self._clusters.get(application_id, lambda: Cluster(self.api, namespace, application_id, self._target))
 
 
-def _fetch(read: Callable[[int], bytes], directory: Path, name: str) -> None:
-    """Copy one artifact into the directory.
+def _fetch_all(cluster: Cluster, status: Mapping[str, Any], directory: Path) -> None:
+    """Copy the artifacts that are not in the lake into the directory; those of an earlier call are there already.
+
+    Raises `ClusterError` where one of them is incomplete, after a try of each.
+    """
+    there = sizes_below(directory)
+    missing = set(status["artefacts"]) - set(status["in_lake"])
+    failures = []
+    for name in sorted(missing):
+        size = int(status["artefacts"][name])
+        if there.get(name) != size:
+            try:
+                _fetch(cluster, directory, name, size)
+            except ClusterError as error:
+                failures.append(error)
+    if failures:
+        raise failures[0]
+
+
+def _fetch(cluster: Cluster, directory: Path, name: str, size: int) -> None:
+    """Copy the first `size` bytes of one artifact into the directory. Raises `ClusterError` where fewer arrive.
 
     A name that leads out of the directory, or that collides with another one there, is skipped: the pod reported it,
     and a program in the pod may have chosen it.
     """
     with contextlib.suppress(FileNotFoundError), open_below(directory, name, write=True) as file:
-        while piece := read(file.tell()):
+        while (start := file.tell()) < size:
+            piece = cluster.sidecar.artifact(cluster.address(), name, start, min(size - start, MAX_READ_BYTES))
+            if not piece:
+                raise ClusterError(
+                    f"The artifact {name} cannot be collected",
+                    why=f"{start} of its {size} bytes came from the sidecar in the pod {cluster.name}",
+                    fix="check the connection from the engine to the pods; it is tried again for about an hour",
+                )
             file.write(piece)

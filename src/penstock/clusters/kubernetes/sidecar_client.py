@@ -15,7 +15,7 @@ import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 import httpx
 
@@ -180,7 +180,7 @@ class SidecarClient:
 
     def artifact(self, address: str | None, name: str, start: int, at_most: int) -> bytes | None:
         """Return at most `at_most` bytes of an artifact, from the offset `start`."""
-        return self._call("GET", address, f"/artefacts/{name}", start=str(start), at_most=str(at_most))
+        return self._call("GET", address, f"/artefacts/{quote(name)}", start=str(start), at_most=str(at_most))
 
     def published(self, address: str | None, name: str) -> bytes | None:
         return self._call("GET", address, f"/published/{name}")

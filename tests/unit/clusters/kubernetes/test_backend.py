@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
-from typing import ClassVar
+from typing import Any
 
 import pytest
 
@@ -111,6 +112,25 @@ def test_a_secret_of_somebody_else_is_left_alone(
     assert "delete secret" in refused.value.fix
 
 
+class Ended:
+    """A cluster whose driver has ended, with the sidecar's status and the answers to requests for its artifacts."""
+
+    name = "app"
+
+    def __init__(self, status: Any, read: Callable[[str, int, int], bytes | None]) -> None:
+        self.state: dict[str, Any] = {"running": {}}
+        self.sidecar = SimpleNamespace(
+            status=lambda _address: status,
+            artifact=lambda _address, name, start, at_most: read(name, start, at_most),
+        )
+
+    def address(self) -> str:
+        return "10.0.0.1"
+
+    def driver(self) -> dict[str, Any]:
+        return {"status": {"containerStatuses": [{"name": layout.SIDECAR, "state": self.state}]}}
+
+
 @pytest.mark.parametrize(
     "name",
     [*(name for name in LEADS_ELSEWHERE if "etc" not in name), "driver.log/below", "events", ELSEWHERE.as_posix()],
@@ -121,17 +141,53 @@ def test_no_name_that_a_pod_gives_leads_out_of_its_applications_directory(
     home = Home(tmp_path / "home")
     home.create()
     status = {"finished": True, "artefacts": {"driver.log": 3, name: 3}, "in_lake": []}
-
-    class Pod:
-        sidecar = SimpleNamespace(status=lambda _: status)
-        address = staticmethod(lambda: "10.0.0.1")
-        running_sidecar: ClassVar = {"name": layout.SIDECAR, "state": {"running": {}}}
-        driver = staticmethod(lambda: {"status": {"containerStatuses": [Pod.running_sidecar]}})
-
-    monkeypatch.setattr(backend, "_cluster", lambda _: Pod)
-    monkeypatch.setattr(backend, "read", lambda _handle, _name, start: b"log"[start:])
+    monkeypatch.setattr(backend, "_cluster", lambda _: Ended(status, lambda _name, start, at_most: b"log"[start:]))
     directory = backend.collect({"application_id": "app"})
     found = sorted(path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*") if path.is_file())
     kept = directory.relative_to(tmp_path).as_posix()
     assert not ELSEWHERE.exists()
     assert found == [f"{kept}/driver.log", f"{kept}/summary.json"]
+
+
+HANDLE = {"application_id": "app"}
+LOG = bytes(range(256)) * 40
+
+
+def test_a_request_that_failed_is_not_the_end_of_a_log(
+    backend: KubernetesBackend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(backends, "MAX_READ_BYTES", 4096)
+    failing = {8192}
+    asked = []
+
+    def read(name: str, start: int, at_most: int) -> bytes | None:
+        asked.append((name, start))
+        return None if name == "driver.log" and start in failing else LOG[start : start + at_most]
+
+    status = {"finished": True, "artefacts": {"driver.err": 10, "driver.log": len(LOG)}, "in_lake": []}
+    monkeypatch.setattr(backend, "_cluster", lambda _: Ended(status, read))
+    with pytest.raises(ClusterError) as refused:
+        backend.collect(HANDLE)
+    assert "8192 of its 10240 bytes" in refused.value.why
+    failing.clear()
+    asked.clear()
+    directory = backend.collect(HANDLE)
+    assert (directory / "driver.log").read_bytes() == LOG
+    assert (directory / "driver.err").read_bytes() == LOG[:10]
+    assert ("driver.err", 0) not in asked
+
+
+@pytest.mark.parametrize("status", [None, {"finished": False, "artefacts": {"driver.log": 3}, "in_lake": []}])
+def test_logs_are_not_given_up_while_the_sidecar_that_has_them_runs(
+    backend: KubernetesBackend, monkeypatch: pytest.MonkeyPatch, status: dict[str, Any] | None
+) -> None:
+    monkeypatch.setattr(backends, "_ANSWER_SECONDS", 0.0)
+    monkeypatch.setattr(backends, "_FINISH_SECONDS", 0.0)
+    ended = Ended(status, lambda *_: b"log")
+    monkeypatch.setattr(backend, "_cluster", lambda _: ended)
+    with pytest.raises(ClusterError) as refused:
+        backend.collect(HANDLE)
+    assert "kubectl" in refused.value.fix
+    # Nobody can ask a sidecar that has ended.
+    ended.state = {"terminated": {"exitCode": 0}}
+    assert (backend.collect(HANDLE) / "summary.json").exists()
