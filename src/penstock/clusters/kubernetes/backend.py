@@ -258,9 +258,9 @@ class KubernetesBackend(ClusterBackend):
         directory = self._home.application(str(handle["application_id"])) / "artefacts"
         (directory / "events").mkdir(parents=True, exist_ok=True, mode=0o700)
         status = self._final_status(cluster)
-        if status is not None:
-            _fetch_all(cluster, status, directory)
-        write_json(directory / "summary.json", pod_status.summary(status, cluster.driver()))
+        left_out = 0 if status is None else _fetch_all(cluster, status, directory)
+        problem = {"artefacts_problem": f"{left_out} of its artifacts are too large to be stored"} if left_out else {}
+        write_json(directory / "summary.json", {**pod_status.summary(status, cluster.driver()), **problem})
         return directory
 
     def _final_status(self, cluster: Cluster) -> Mapping[str, Any] | None:
@@ -347,23 +347,30 @@ class KubernetesBackend(ClusterBackend):
         return self._clusters.get(application_id, lambda: Cluster(self.api, namespace, application_id, self._target))
 
 
-def _fetch_all(cluster: Cluster, status: Mapping[str, Any], directory: Path) -> None:
+def _fetch_all(cluster: Cluster, status: Mapping[str, Any], directory: Path) -> int:
     """Copy the artifacts that are not in the lake into the directory; those of an earlier call are there already.
 
-    Raises `ClusterError` where one of them is incomplete, after a try of each.
+    The smallest come first. Return the number of the largest, which are left out where all together exceed the size of
+    the pod's volume: submitted code can give its files any size, by holes in them. Raises `ClusterError` where one of
+    the others is incomplete, after a try of each.
     """
     there = sizes_below(directory)
-    missing = set(status["artefacts"]) - set(status["in_lake"])
-    failures = []
-    for name in sorted(missing):
-        size = int(status["artefacts"][name])
-        if there.get(name) != size:
+    sizes: Mapping[str, int] = status["artefacts"]
+    missing = sorted(set(sizes) - set(status["in_lake"]), key=lambda name: (sizes[name], name))
+    total, left_out, failures = 0, 0, []
+    for name in missing:
+        size = sizes[name]
+        total += size
+        if total > manifest.WORK_BYTES:
+            left_out += 1
+        elif there.get(name) != size:
             try:
                 _fetch(cluster, directory, name, size)
             except ClusterError as error:
                 failures.append(error)
     if failures:
         raise failures[0]
+    return left_out
 
 
 def _fetch(cluster: Cluster, directory: Path, name: str, size: int) -> None:

@@ -12,6 +12,7 @@ import os
 import ssl
 import subprocess
 import tempfile
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
@@ -257,6 +258,8 @@ Json = dict[str, Any]
 _TIMEOUT = httpx.Timeout(30.0, connect=10.0)
 _MERGE = {"Content-Type": "application/merge-patch+json"}
 _WATCH_SECONDS = 300
+_MOST_ERROR_BYTES = 1 << 16
+_MOST_BODY_SECONDS = 60.0
 _CHECK = "penstock cluster check lists the missing permissions"
 QUOTA_FIX = "wait until other applications end, or have the quota raised: kubectl describe resourcequota"
 _ALREADY_EXISTS = "AlreadyExists"
@@ -329,10 +332,30 @@ class Api:
             return
 
     def call(
-        self, method: str, path: str, *, headers: Mapping[str, str], params: Mapping[str, str], seconds: float = 30.0
+        self,
+        method: str,
+        path: str,
+        *,
+        headers: Mapping[str, str],
+        params: Mapping[str, str],
+        at_most: int,
+        seconds: float = 30.0,
     ) -> bytes:
-        """Return the response body of a server behind the API (`…/proxy/…`)."""
-        return self._send(method, path, headers=headers, params=params, timeout=seconds).content
+        """Return the response body of a server behind the API (`…/proxy/…`).
+
+        `seconds` is the timeout of each read. Raises `RequestRejected` where the body is longer than `at_most` bytes.
+        """
+        all_headers = {**self._headers(), **headers}
+        try:
+            with self._client.stream(method, path, headers=all_headers, params=params, timeout=seconds) as answer:
+                body = read_limited(answer, _MOST_ERROR_BYTES if answer.is_error else at_most)
+        except httpx.HTTPError as error:
+            raise self._unreachable(error) from error
+        if body is None:
+            raise RequestRejected(answer.status_code, "The answer of a server behind the API is too long", why=path)
+        if answer.is_error:
+            raise _refused(path, httpx.Response(answer.status_code, content=body))
+        return body
 
     def watch(self, path: str, version: str, **params: str) -> Iterator[Json]:
         """Yield the changes after that resource version, until the server ends the watch.
@@ -389,6 +412,19 @@ class Api:
             why=f"{self.access.server}: {error or type(error).__name__}",
             fix="kubectl cluster-info shows whether the cluster or the connection to it is at fault",
         )
+
+
+def read_limited(answer: httpx.Response, at_most: int) -> bytes | None:
+    """Read the body of a streamed response; None where it is longer than `at_most` bytes or takes over a minute.
+
+    Submitted code may have written the body. It is read as sent, since a small compressed one may expand to any size.
+    """
+    body, deadline = bytearray(), time.monotonic() + _MOST_BODY_SECONDS
+    for piece in answer.iter_raw():
+        body += piece
+        if len(body) > at_most or time.monotonic() > deadline:
+            return None
+    return bytes(body)
 
 
 def list_if_permitted(api: Api, path: str) -> list[Json]:

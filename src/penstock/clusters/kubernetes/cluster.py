@@ -86,7 +86,11 @@ class Cluster:
         return [pod for name, pod in self._watch.pods().items() if name != self.name]
 
     def address(self) -> str | None:
-        found = (self.driver() or {}).get("status", {}).get("podIP")
+        """Return the address of the sidecar; None while it does not run, when its port may belong to submitted code."""
+        pod = self.driver()
+        if pod is None or not pod_status.sidecar_runs(pod):
+            return None
+        found = pod.get("status", {}).get("podIP")
         return None if found is None else str(found)
 
     def running(self) -> bool:

@@ -107,7 +107,8 @@ def _lists(below: list[Any], own: list[Any], key: str | None) -> list[Any]:
 
 _GRACE_SECONDS = 60
 """The time that a deleted driver pod has to end Spark and to upload its logs to the lake."""
-_WORK_BYTES = 10 << 30
+WORK_BYTES = 10 << 30
+"""The size of the volume with the artifacts."""
 SIDECAR_RESOURCES: Json = {
     "requests": {"cpu": "50m", "memory": "128Mi"},
     "limits": {"cpu": "1", "memory": "512Mi"},
@@ -178,7 +179,7 @@ def driver_pod(target: Target, launch: Launch) -> Json:
             "volumes": [
                 *_spark_volumes(target, launch),
                 secret_volume("launch", launch, _launch_items(launch)),
-                {"name": "work", "emptyDir": {"sizeLimit": str(_WORK_BYTES)}},
+                {"name": "work", "emptyDir": {"sizeLimit": str(WORK_BYTES)}},
             ],
         },
     }

@@ -22,7 +22,7 @@ from penstock.units import parse_quantity
 
 Json = Mapping[str, Any]
 
-_KEPT = ("started_ms", "ended_ms", "exit_code", "peak_rss_bytes", "cpu_seconds")
+_EXECUTOR_NAME = re.compile(r"executor-[0-9]{1,9}")
 
 
 def driver_runs(pod: Json) -> bool:
@@ -39,9 +39,10 @@ def summary(status: Json | None, pod: Json | None) -> dict[str, Any]:
     A sum is None unless the figure of every process is known: without its largest part it would look like a small one.
     """
     note = _note(pod) if status is None else status
-    named: dict[str, Json] = {layout.DRIVER: (status or {}).get("ended") or _end_of_container(pod)}
-    named.update(note.get("processes") or {})
-    processes = {name: {key: (value or {}).get(key) for key in _KEPT} for name, value in named.items()}
+    named: dict[str, object] = {layout.DRIVER: (status or {}).get("ended") or _end_of_container(pod)}
+    if isinstance(ends := note.get("processes"), dict):
+        named |= {name: end for name, end in ends.items() if _EXECUTOR_NAME.fullmatch(name)}
+    processes = {name: driver_reports.process_end(end) for name, end in named.items()}
 
     def total(key: str) -> float | None:
         known: list[Any] = [value[key] for value in processes.values() if value[key] is not None]

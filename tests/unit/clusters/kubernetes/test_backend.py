@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -15,8 +16,9 @@ from penstock.clusters.kubernetes import layout, preflight
 from penstock.clusters.kubernetes.backend import KubernetesBackend
 from penstock.errors import ClusterError, Conflict, InvalidInput
 from penstock.home import Home
+from penstock.processes import wait_until
 from tests.unit.clusters.kubernetes.kubernetes_fake import FakeKubernetes
-from tests.unit.clusters.kubernetes.kubernetes_making import TARGET, launch
+from tests.unit.clusters.kubernetes.kubernetes_making import TARGET, container, launch
 from tests.unit.test_home import LEADS_ELSEWHERE
 
 ELSEWHERE = Path("/tmp/penstock-thief")  # noqa: S108  never made
@@ -175,6 +177,43 @@ def test_a_request_that_failed_is_not_the_end_of_a_log(
     assert (directory / "driver.log").read_bytes() == LOG
     assert (directory / "driver.err").read_bytes() == LOG[:10]
     assert ("driver.err", 0) not in asked
+
+
+def test_files_that_no_volume_could_hold_are_left_out_and_it_is_said(
+    backend: KubernetesBackend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sizes = {"driver.log": 10, "hole": 1 << 50, "larger": 1 << 51}
+    status = {"finished": True, "artefacts": sizes, "in_lake": []}
+
+    def read(name: str, _start: int, at_most: int) -> bytes:
+        assert name == "driver.log"
+        return b"x" * at_most
+
+    monkeypatch.setattr(backend, "_cluster", lambda _: Ended(status, read))
+    directory = backend.collect(HANDLE)
+    assert sorted(path.name for path in directory.iterdir()) == ["driver.log", "events", "summary.json"]
+    assert json.loads((directory / "summary.json").read_text())["artefacts_problem"].startswith("2 of its artifacts")
+
+
+def test_the_port_of_a_sidecar_that_has_ended_is_not_asked(
+    backend: KubernetesBackend, kubernetes: FakeKubernetes, tmp_path: Path
+) -> None:
+    script = tmp_path / "a.py"
+    script.touch()
+    wanted = launch(spec=replace(launch().spec, application=str(script)))
+    backend.launch(wanted)
+    handle, pod = backend.handle(wanted.application_id), f"/api/v1/namespaces/lake/pods/{wanted.application_id}"
+    # A program that listens on the port instead.
+    kubernetes.status = {"finished": True, "artefacts": {"x": 1}, "in_lake": [], "progress": {"application_id": "x"}}
+    kubernetes.answers = {"/pages": b'{"port": 1, "key": null}', "/artefacts/x": b"x"}
+    states = [container("driver", running={}), container("keeper", terminated={"exitCode": 137})]
+    kubernetes.become(pod, phase="Running", podIP="10.1.2.3", containerStatuses=states)
+    assert wait_until(lambda: backend.observe(handle).reason is not None, 20)
+    assert backend.observe(handle).progress is None
+    assert (backend.sizes(handle), backend.read(handle, "x", 0)) == ({}, b"")
+    assert backend.web_interface(handle) is None
+    assert kubernetes.tokens == []
+    backend.release(handle)
 
 
 @pytest.mark.parametrize("status", [None, {"finished": False, "artefacts": {"driver.log": 3}, "in_lake": []}])

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from penstock.clusters.backend import Phase
-from penstock.clusters.kubernetes.pod_status import DriverState, driver_state, executor_failure, pending_reason
+from penstock.clusters.kubernetes.pod_status import DriverState, driver_state, executor_failure, pending_reason, summary
 from tests.unit.clusters.kubernetes.kubernetes_making import container, pod
 
 BORN = datetime(2026, 11, 22, 5, 0, tzinfo=timezone.utc)
@@ -213,3 +213,15 @@ def test_a_lost_executor_is_distinguished_from_a_released_one() -> None:
     done = {"exitCode": 0, "reason": "Completed"}
     assert executor_failure(executor(1, containerStatuses=[container("executor", terminated=done)])) is None
     assert executor_failure(executor(1, phase="Running")) is None
+
+
+def test_a_summary_has_numbers_whatever_the_records_of_processes_hold() -> None:
+    odd = {"ended": "text", "processes": {"executor-1": [1], "executor-2": {"cpu_seconds": "much"}, "x": {}}}
+    found = summary({**odd, "summary": None}, None)
+    assert list(found["processes"]) == ["driver", "executor-1", "executor-2"]
+    assert found["cpu_seconds"] is None
+    assert summary({"ended": None, "processes": "text"}, None)["cpu_seconds"] is None
+    known = summary(
+        {"ended": {"cpu_seconds": 2, "exit_code": 0}, "processes": {"executor-1": {"cpu_seconds": 1}}}, None
+    )
+    assert known["cpu_seconds"] == 3
