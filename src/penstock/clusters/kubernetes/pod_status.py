@@ -90,6 +90,9 @@ _UNPULLED = frozenset(
     {"ErrImagePull", "ImagePullBackOff", "ErrImageNeverPull", "InvalidImageName", "ImageInspectError"}
 )
 _UNMADE = frozenset({"CreateContainerConfigError", "CreateContainerError", "RunContainerError"})
+_UNPREPARED = frozenset({"FailedMount", "FailedCreatePodSandBox"})
+_BEYOND_PREPARATION = frozenset({"Pulling", "Pulled", "Created", "Started"})
+"""Events after those of `_UNPREPARED`: the pod has its volumes and its network now, and a pull may take any time."""
 _HOPELESS = frozenset({"InvalidImageName", "ErrImageNeverPull", "CreateContainerConfigError"})
 _UNSTARTED = frozenset({"StartError", "ContainerCannotRun"})
 _UNOBSERVED = frozenset({"Unknown", "ContainerStatusUnknown"})
@@ -123,8 +126,9 @@ class DriverState:
 def driver_state(pod: Json | None, *, at: datetime, timeout_seconds: float, events: Sequence[Json] = ()) -> DriverState:
     """Return the state of the driver pod; `pod` is None where there is none.
 
-    A pod that cannot start is hopeless after `timeout_seconds`. RUNNING means that the driver's container runs. Whether
-    Spark runs, the sidecar knows; where the sidecar has ended, the start of Spark will never be reported.
+    A pod that cannot start is hopeless after `timeout_seconds`. `events` are the pod's, in any order. RUNNING means
+    that the driver's container runs. Whether Spark runs, the sidecar knows; where the sidecar has ended, the start of
+    Spark will never be reported.
     """
     if pod is None:
         return DriverState(Phase.LOST, reason=_gone())
@@ -305,10 +309,18 @@ def _start_problem(pod: Json, containers: Sequence[Json], events: Sequence[Json]
         if why in _UNMADE:
             problem = f"its container cannot be created: {message or why}"
             return Reason("pod_refused", problem, _DESCRIBE), why in _HOPELESS
-    for event in reversed(events):
-        if event.get("type") == "Warning" and event.get("reason") in ("FailedMount", "FailedCreatePodSandBox"):
+    for event in sorted(events, key=_event_order, reverse=True):
+        if event.get("reason") in _BEYOND_PREPARATION:
+            break
+        if event.get("type") == "Warning" and event.get("reason") in _UNPREPARED:
             return Reason("pod_refused", f"its pod cannot be started: {event.get('message', '')}", _DESCRIBE), False
     return None, False
+
+
+def _event_order(event: Json) -> tuple[str, bool]:
+    """Return the sort key of an event. Most times are whole seconds; within one, a warning precedes the progress."""
+    time = str(event.get("lastTimestamp") or event.get("eventTime") or "")
+    return time[: len("2026-11-22T05:00:00")], event.get("type") != "Warning"
 
 
 def _unschedulable(message: str) -> Reason:

@@ -74,6 +74,36 @@ def test_a_volume_that_cannot_be_mounted_is_found_in_the_events() -> None:
     assert "/mnt/nvme" in found.reason.message
 
 
+def event(reason: str, second: int, kind: str = "Normal", **more: str) -> dict[str, str]:
+    return {"type": kind, "reason": reason, "lastTimestamp": f"2026-11-22T05:09:{second:02}Z", **more}
+
+
+SECRET_MISSING = event("FailedMount", 10, "Warning", message='secret "app-1" not found')
+
+
+@pytest.mark.parametrize(
+    "later",
+    [
+        event("Pulling", 11),
+        event("Pulling", 10),
+        event("Created", 40),
+        {"type": "Normal", "reason": "Pulled", "eventTime": "2026-11-22T05:09:10.250000Z", "lastTimestamp": ""},
+    ],
+)
+def test_a_warning_that_the_pods_progress_has_overtaken_is_none(later: dict[str, str]) -> None:
+    for events in ([SECRET_MISSING, later], [later, SECRET_MISSING]):
+        assert seen(pod(phase="Pending"), after_seconds=900, events=events) == DriverState(Phase.STARTING)
+
+
+def test_a_warning_after_other_events_still_counts() -> None:
+    events = [event("FailedCreatePodSandBox", 30, "Warning", message="no network"), event("Scheduled", 5)]
+    for found in (events, [*events, event("SomethingElse", 50)]):
+        late = seen(pod(phase="Pending"), after_seconds=900, events=found)
+        assert late.permanent
+        assert late.reason is not None
+        assert "no network" in late.reason.message
+
+
 def test_an_end_keeps_its_exit_code_and_leaves_the_reason_to_what_the_driver_said() -> None:
     assert seen(ended(3)) == DriverState(Phase.ENDED, 3)
     assert seen(ended(0, "Completed")) == DriverState(Phase.ENDED, 0)
