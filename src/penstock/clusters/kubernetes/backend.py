@@ -257,10 +257,11 @@ class KubernetesBackend(ClusterBackend):
         cluster = self._cluster(handle)
         directory = self._home.application(str(handle["application_id"])) / "artefacts"
         (directory / "events").mkdir(parents=True, exist_ok=True, mode=0o700)
+        pod = cluster.driver()
         status = self._final_status(cluster)
         left_out = 0 if status is None else _fetch_all(cluster, status, directory)
         problem = {"artefacts_problem": f"{left_out} of its artifacts are too large to be stored"} if left_out else {}
-        write_json(directory / "summary.json", {**pod_status.summary(status, cluster.driver()), **problem})
+        write_json(directory / "summary.json", {**pod_status.summary(status, cluster.driver() or pod), **problem})
         return directory
 
     def _final_status(self, cluster: Cluster) -> Mapping[str, Any] | None:
@@ -282,15 +283,12 @@ class KubernetesBackend(ClusterBackend):
         def finished() -> bool:
             return answered() and (status is None or bool(status["finished"]))
 
-        fix = f"kubectl --namespace {self._target.namespace} logs {cluster.name} -c {layout.SIDECAR}"
+        problem, sidecar = "The logs cannot be collected", f"the sidecar in the pod {cluster.name}"
+        fix = f"kubectl --namespace {self._target.namespace} logs {cluster.name} -c {layout.SIDECAR} shows its obstacle"
         if not wait_until(answered, _ANSWER_SECONDS, pause_seconds=_POLL_SECONDS):
-            raise ClusterError(
-                "The logs cannot be collected", why=f"the sidecar in the pod {cluster.name} does not answer", fix=fix
-            )
+            raise ClusterError(problem, why=f"{sidecar} does not answer", fix=fix)
         if not wait_until(finished, _FINISH_SECONDS, pause_seconds=_POLL_SECONDS):
-            raise ClusterError(
-                "The logs cannot be collected", why=f"the sidecar in the pod {cluster.name} still uploads them", fix=fix
-            )
+            raise ClusterError(problem, why=f"{sidecar} has not finished the upload", fix=fix)
         return status
 
     def release(self, handle: Handle) -> None:
@@ -386,6 +384,6 @@ def _fetch(cluster: Cluster, directory: Path, name: str, size: int) -> None:
                 raise ClusterError(
                     f"The artifact {name} cannot be collected",
                     why=f"{start} of its {size} bytes came from the sidecar in the pod {cluster.name}",
-                    fix="check the connection from the engine to the pods; it is tried again for about an hour",
+                    fix="check the connection from the engine to the pods; the engine tries again for about an hour",
                 )
             file.write(piece)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import os
 import socket
 import ssl
 import threading
@@ -184,7 +185,7 @@ class SidecarClient:
 
     def artifact(self, address: str | None, name: str, start: int, at_most: int) -> bytes | None:
         """Return at most `at_most` bytes of an artifact, from the offset `start`."""
-        path = f"/artefacts/{quote(name)}"
+        path = f"/artefacts/{quote(os.fsencode(name))}"
         return self._call("GET", address, path, at_most, start=str(start), at_most=str(at_most))
 
     def published(self, address: str | None, name: str) -> bytes | None:
@@ -257,7 +258,16 @@ def _is_status(found: Mapping[str, Any]) -> bool:
     return (
         isinstance(found.get("finished"), bool)
         and isinstance(sizes, dict)
-        and all(type(size) is int and size >= 0 for size in sizes.values())
+        and all(_is_file_name(name) and type(size) is int and size >= 0 for name, size in sizes.items())
         and isinstance(uploaded, list)
         and all(isinstance(name, str) for name in uploaded)
     )
+
+
+def _is_file_name(name: str) -> bool:
+    """Return whether a file can have that name: JSON can spell halves of characters that no file has."""
+    try:
+        os.fsencode(name)
+    except UnicodeEncodeError:
+        return False
+    return True

@@ -3,29 +3,37 @@
 from __future__ import annotations
 
 import json
+import os
+import ssl
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 
 from penstock.clusters.kubernetes import client as api_client
+from penstock.clusters.kubernetes import layout
 from penstock.clusters.kubernetes.client import Access, Api
+from penstock.clusters.kubernetes.pod import sidecar as server
 from penstock.clusters.kubernetes.sidecar_client import SidecarClient
 
 STATUS = {"finished": False, "artefacts": {"driver.log": 3}, "in_lake": []}
 PIECE = bytes(1 << 20)
+TLS = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 
-Sidecar = Callable[[httpx.Response], SidecarClient]
+Answer = httpx.Response | Callable[[httpx.Request], httpx.Response]
+Sidecar = Callable[[Answer], SidecarClient]
 
 
 @pytest.fixture(params=["inside the cluster", "through the API server"])
 def sidecar(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Sidecar:
     inside = request.param == "inside the cluster"
 
-    def answering(answer: httpx.Response) -> SidecarClient:
-        api = Api(Access("http://kube.example", None, lambda: None, in_cluster=inside))
-        client = httpx.Client(base_url="http://kube.example", transport=httpx.MockTransport(lambda _: answer))
+    def answering(answer: Answer) -> SidecarClient:
+        api = Api(Access("http://kube.example", TLS, lambda: None, in_cluster=inside))
+        serve = (lambda _: answer) if isinstance(answer, httpx.Response) else answer
+        client = httpx.Client(base_url="http://kube.example", transport=httpx.MockTransport(serve))
         monkeypatch.setattr(api, "_client", client)
 
         def stream(method: str, url: str, *, trust_env: bool, **more: Any) -> Any:
@@ -78,6 +86,7 @@ def test_a_body_that_takes_too_long_is_given_up(sidecar: Sidecar, monkeypatch: p
         json.dumps({**STATUS, "artefacts": {"driver.log": "3"}}).encode(),
         json.dumps({**STATUS, "artefacts": {"driver.log": -1}}).encode(),
         json.dumps({**STATUS, "artefacts": ["driver.log"]}).encode(),
+        json.dumps({**STATUS, "artefacts": {"\ud800": 1}}).encode(),
         json.dumps({**STATUS, "in_lake": [{}]}).encode(),
         json.dumps({**STATUS, "finished": "yes"}).encode(),
     ],
@@ -100,3 +109,28 @@ def test_a_failed_request_is_no_answer_and_without_an_address_none_is_made(sidec
     assert sidecar(httpx.Response(503, content=iter([b"x"]))).artifact("10.0.0.1", "a", 0, 4) is None
     assert sidecar(httpx.Response(200, content=iter([b"x"]))).artifact(None, "a", 0, 4) is None
     assert sidecar(httpx.Response(200, content=iter([b"x"]))).artifact("10.0.0.1", "a", 0, 4) == b"x"
+
+
+@pytest.mark.parametrize(
+    "name", ["driver.log", "events/a b", "why?", "half%20#1", "ß", pytest.param(os.fsdecode(b"\xff"), id="no text")]
+)
+def test_artifacts_of_every_name_are_found(
+    sidecar: Sidecar, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.setattr(layout, "ARTIFACTS", tmp_path)
+    (tmp_path / name).parent.mkdir(exist_ok=True)
+    (tmp_path / name).write_bytes(b"0123456789")
+
+    def serve(request: httpx.Request) -> httpx.Response:
+        answers: list[httpx.Response] = []
+        handler = object.__new__(server._Handler)
+        handler.path = "/artefacts/" + request.url.raw_path.decode("ascii").partition("/artefacts/")[2]
+        monkeypatch.setattr(handler, "_authorized", lambda: True)
+        monkeypatch.setattr(
+            handler, "_answer", lambda body, status=200: answers.append(httpx.Response(status, content=iter([body])))
+        )
+        handler.do_GET()
+        return answers[0]
+
+    assert sidecar(serve).artifact("10.0.0.1", name, 2, 4) == b"2345"
+    assert sidecar(serve).artifact("10.0.0.1", f"{name}-none", 0, 4) is None

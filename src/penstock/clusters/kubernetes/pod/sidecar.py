@@ -123,7 +123,8 @@ class _Handler(BaseHTTPRequestHandler):
         elif url.path == "/pages":
             self._answer(json.dumps(self.state.pages()).encode())
         elif url.path.startswith("/artefacts/"):
-            self._artifact(unquote(url.path.removeprefix("/artefacts/")), parse_qs(url.query))
+            name = unquote(url.path.removeprefix("/artefacts/"), errors="surrogateescape")
+            self._artifact(name, parse_qs(url.query))
         elif published := _PUBLISHED.fullmatch(url.path):
             self._published(published[1])
         elif tunnel := _TUNNEL.fullmatch(url.path):
