@@ -65,11 +65,7 @@ class Table(JsonRecord):
         return "none" if self.rows is None and self.size_bytes is None else "table"
 
     def to_json(self) -> dict[str, Any]:
-        found = super().to_json()
-        for column in found["columns"]:
-            # Defaults concern the engines that read the table, which open the metastore themselves.
-            del column["default"]
-        return {**found, "statistics": self.statistics}
+        return {**super().to_json(), "statistics": self.statistics}
 
 
 def matches_table(pattern: str | None, database: str, name: str) -> bool:

@@ -6,7 +6,6 @@ import contextlib
 import json
 import sys
 from collections.abc import Iterable
-from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Optional
 
@@ -110,7 +109,14 @@ def run(
 
 def submit_and_follow(engine: Target, spec: ApplicationSpec, *, detach: bool, as_json: bool) -> None:
     """Submit an application and follow it; exits with the application's exit code."""
-    submitted = engine.submit(spec, lambda warning: typer.echo(f"Warning: {warning}", err=True))
+    _follow(engine, engine.submit(spec, _warn), detach=detach, as_json=as_json)
+
+
+def _warn(warning: str) -> None:
+    typer.echo(f"Warning: {warning}", err=True)
+
+
+def _follow(engine: Target, submitted: Application, *, detach: bool, as_json: bool) -> None:
     if detach:
         engine.detach(submitted.id)
         typer.echo(json.dumps(submitted.to_json()) if as_json else submitted.id)
@@ -242,8 +248,7 @@ def rerun(
                 fix="omit --detach",
             )
         run_again(engine, before, output_format="json" if as_json else "table")
-    spec = replace(before.spec, idempotency_key=None)
-    submit_and_follow(engine, spec, detach=detach, as_json=as_json)
+    _follow(engine, engine.rerun(before.id, _warn), detach=detach, as_json=as_json)
 
 
 def _engine() -> Target:

@@ -60,18 +60,15 @@ def application(
 
 
 def stored_statements(target: Target, application: Application) -> str:
-    """The statements of an earlier run.
-
-    Raises `NotFound` if they were not saved: the command was killed, or could not reach the lake.
-    """
+    """The statements of an earlier run. Raises `NotFound` if they, or their lake, no longer exist."""
     try:
         return target.exchange(target.lake(application.spec.lake)).stored_statements(application)
-    except NotFound:
+    except NotFound as error:
         raise NotFound(
-            f"The statements of {application.id} were not saved",
-            why="the command that ran them ended before it had copied them to the lake",
-            fix="run them again: penstock sql, or penstock sql -f FILE",
-        ) from None
+            f"The statements of {application.id} cannot be run again",
+            why=": ".join(filter(None, (error.problem, error.why))),
+            fix=error.fix,
+        ) from error
 
 
 def run(target: Target, spec: ApplicationSpec, text: str, *, errors: IO[bytes] | None) -> SqlResult:
@@ -189,7 +186,7 @@ def _tried(at: Target, spec: ApplicationSpec, text: str) -> SqlResult | None:
 
 
 def run_again(engine: Target, before: Application, *, output_format: str) -> NoReturn:
-    """Run the statements of an earlier application again and print the results. Raises the errors of `kept`."""
+    """Run an earlier application's statements again and print the results. Raises as `stored_statements` does."""
     _run(engine, before.spec, stored_statements(engine, before), output_format=output_format)
 
 

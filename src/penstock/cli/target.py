@@ -62,6 +62,8 @@ class Target(Protocol):
 
     def submit(self, spec: ApplicationSpec, on_warning: OnWarning = ...) -> Application: ...
 
+    def rerun(self, application_id: str, on_warning: OnWarning = ...) -> Application: ...
+
     def usual_size(self) -> ClusterSize:
         """The size of a cluster for which the user gives none."""
 

@@ -48,6 +48,13 @@ class RemoteEngine:
             on_warning(warning)
         return accepted
 
+    def rerun(self, application_id: str, _on_warning: OnWarning = lambda _: None) -> Application:
+        """Have the service submit the same specification again; it reports no warnings.
+
+        A submission from here would upload this machine's files with the paths of the service's files.
+        """
+        return self._client.rerun(application_id)
+
     def usual_size(self) -> ClusterSize:
         return ClusterSize.from_json(self._client.get("/v1/self")["usual_size"])
 

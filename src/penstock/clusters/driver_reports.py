@@ -39,6 +39,7 @@ _COUNTS = ("s3_requests", "s3_request_us", "lake", "skipping")
 """The fields of a summary that are numbers by name."""
 _SUMMARY_TEXTS = ("fell_over", "scratch_fell_over")
 """The fields of a summary that are text; all others are numbers."""
+_PROCESS_NUMBERS = ("started_ms", "ended_ms", "exit_code", "peak_rss_bytes", "cpu_seconds")
 _UNKNOWN = ("disk_bytes", "scratch_disk_bytes")
 """The fields of a summary that are null where nobody measured them."""
 
@@ -78,6 +79,12 @@ def summary(report: object) -> dict[str, Any]:
         elif _is_number(value) or (value is None and name in _UNKNOWN):
             found[_text(name)] = value
     return found
+
+
+def process_end(report: object) -> dict[str, Any]:
+    """Return times, exit code and resource usage in the record of a process's end; None for each that it lacks."""
+    found = _numbers(report, _PROCESS_NUMBERS) if isinstance(report, dict) else {}
+    return {name: found.get(name) for name in _PROCESS_NUMBERS}
 
 
 def _stage(stage: Mapping[str, Any]) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 
 from penstock.clusters import shim
 from penstock.clusters.backend import Launch, WebInterface
-from penstock.home import write_once
+from penstock.home import open_below, write_once
 from penstock.profiles.base import SCRATCH_MEMORY
 from penstock.profiles.check import REDACTION
 from penstock.runtime import jvm
@@ -191,6 +191,7 @@ def with_user_options(command: list[str], settings: Mapping[str, str], role: str
     return [*command[:at], *options, "-cp", path, *command[at + 2 :]]
 
 
+_MOST_BYTES = 1 << 16
 UI_REQUEST = "ui.wanted"
 """A file in the cluster's directory that requests the Spark UI; it holds the key that the UI requires."""
 
@@ -207,9 +208,9 @@ class Endpoint:
 def endpoint(cluster: Path) -> Endpoint | None:
     """Return the driver's endpoint; None while it has no Spark context."""
     try:
-        lines = (cluster / "endpoint").read_text(encoding="utf-8").split("\n")
+        lines = _read(cluster, "endpoint").split("\n")
         return Endpoint(lines[0], lines[1], lines[2])
-    except (FileNotFoundError, IndexError):
+    except (FileNotFoundError, IndexError, UnicodeDecodeError):
         return None
 
 
@@ -228,9 +229,15 @@ def web_interface(cluster: Path, published: Endpoint) -> WebInterface | None:
 
 
 def _key(cluster: Path) -> str | None:
-    with contextlib.suppress(FileNotFoundError):
-        return (cluster / UI_REQUEST).read_text(encoding="ascii")
+    with contextlib.suppress(FileNotFoundError, UnicodeDecodeError):
+        return _read(cluster, UI_REQUEST)
     return None
+
+
+def _read(cluster: Path, name: str) -> str:
+    """Return the beginning of a file that submitted code may have replaced. Raises `FileNotFoundError`."""
+    with open_below(cluster, name) as file:
+        return file.read(_MOST_BYTES).decode()
 
 
 def _port(url: str) -> int | None:

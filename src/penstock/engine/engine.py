@@ -310,9 +310,9 @@ class Engine:
         """End the application and return it once it has ended; an ended application is returned unchanged."""
         return self.wait(self.request_stop(application_id).id)
 
-    def rerun(self, application_id: str) -> Application:
+    def rerun(self, application_id: str, on_warning: OnWarning = lambda _: None) -> Application:
         """Submit the same specification again, as a new application."""
-        return self.submit(replace(self.get(application_id).spec, idempotency_key=None))
+        return self.submit(replace(self.get(application_id).spec, idempotency_key=None), on_warning)
 
     def wait(self, application_id: str, *, timeout_seconds: float | None = None) -> Application:
         """Wait until the application has ended and its cluster is released; start a supervisor if there is none.

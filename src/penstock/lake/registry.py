@@ -177,9 +177,12 @@ class Lakes:
             yield self._read()
 
     def _read_with(self, name: str | None) -> _Registered:
-        """The registry's content; a lake of that name that only the store has is registered first."""
+        """The registry's content; a lake of that name that only the store has is registered first.
+
+        The store also answers for a lake that this file calls forgotten: another service may have added it again.
+        """
         registered = self._read()
-        if self._store is None or name is None or name in registered.lakes or name in registered.forgotten:
+        if self._store is None or name is None or name in registered.lakes:
             return registered
         found = self._store.get(_SHARED + name)
         if found is None:

@@ -270,6 +270,9 @@ class Column(_Response):
     partition: bool
     analyzed: bool = Field(description="Whether the column has statistics.")
     comment: str
+    default: str | None = Field(
+        description="The value, as SQL, that Spark reads from files without the column; null for NULL.", examples=["5"]
+    )
 
 
 class Table(_Response):

@@ -19,7 +19,10 @@ def tables() -> list[dict[str, Any]]:
             "rows": rows,
             "size_bytes": None if rows is None else rows * 41,
             "columns": [
-                {"name": column, "type": kind, "partition": False, "analyzed": rows is not None, "comment": ""}
+                {
+                    **{"name": column, "type": kind, "partition": False, "analyzed": rows is not None},
+                    **{"comment": "", "default": None},
+                }
                 for column, kind in columns
             ],
             "statistics": "none" if rows is None else "columns",

@@ -98,9 +98,10 @@ def table(*columns: Column, rows: int | None = None, size: int | None = None) ->
     return Table("d", "t", "managed", "parquet", "s3a://b/t", None, rows, size, columns)
 
 
-def test_a_client_gets_the_fields_of_the_service_s_response() -> None:
-    (column,) = table(Column("a", "int", default="5")).to_json()["columns"]
-    assert column == {"name": "a", "type": "int", "partition": False, "analyzed": False, "comment": ""}
+def test_a_table_s_json_has_all_of_its_columns_properties() -> None:
+    found = table(Column("a", "int", default="5"), Column("b", "string", comment="b"))
+    assert found.to_json()["columns"][0]["default"] == "5"
+    assert Table.from_json(found.to_json()) == found
 
 
 def test_the_statistics_of_a_table_are_said_to_be_no_better_than_they_are() -> None:

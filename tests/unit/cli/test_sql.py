@@ -11,7 +11,7 @@ from penstock.catalog.tables import Column, Table
 from penstock.cli import foreground, main, sql
 from penstock.engine.engines.registry import engine_of
 from penstock.engine.policy.scheduling import Instance
-from penstock.errors import InvalidInput, MissingRequirement, PenstockError
+from penstock.errors import InvalidInput, MissingRequirement, NotFound, PenstockError
 from penstock.model import ApplicationSpec, ClusterSize, ProcessSize, State
 
 
@@ -124,6 +124,18 @@ def test_a_run_that_its_user_stopped_is_not_run_again_by_spark(
     ran = Ran(monkeypatch, State.STOPPED)
     _, _, code = asked(capsys, "SELECT count(*) FROM sales.orders")
     assert (ran.engines, code) == (["sail"], 1)
+
+
+def test_statements_that_cannot_be_read_are_an_error_with_the_original_reason() -> None:
+    def lake(_: str) -> None:
+        raise NotFound("The lake “a.1” no longer exists", why="its keys are gone", fix="submit its keys again")
+
+    at: Any = SimpleNamespace(lake=lake, exchange=None)
+    earlier: Any = SimpleNamespace(id="app-1", spec=SimpleNamespace(lake="a.1"))
+    with pytest.raises(NotFound, match="app-1 cannot be run again") as raised:
+        sql.stored_statements(at, earlier)
+    assert raised.value.why == "The lake “a.1” no longer exists: its keys are gone"
+    assert raised.value.fix == "submit its keys again"
 
 
 def some() -> tuple[Any, Any, str]:

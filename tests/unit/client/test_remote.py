@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 
+from penstock.cli import applications
 from penstock.cli.sessions import tunnel
 from penstock.client.remote import RemoteEngine, RemoteSessions
 from penstock.engine.interactive.sessions import SessionProtocol, SessionRequest
@@ -90,3 +91,17 @@ def test_statements_go_to_the_instance_of_the_token_and_have_its_engine(stage: S
     with pytest.raises(NotFound, match="no instance “team-b”") as refused:
         ours.instance("team-b")
     assert refused.value.why == "it is for team-a"
+
+
+def test_a_program_is_run_again_by_the_service_which_has_its_files(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    remote = RemoteEngine.__new__(RemoteEngine)
+    remote._client = client_of(stage)
+    monkeypatch.setattr(applications, "target", lambda: remote)
+    first = remote._client.submit("s3a://lake/pi.py", arguments=["1"])
+    monkeypatch.setattr(remote._client, "submit_body", None)  # it would upload files of this machine
+    applications.rerun(first.id, detach=True)
+    assert capsys.readouterr().out.split() == ["app-2"]
+    again = stage.engine.get("app-2").spec
+    assert (again.application, again.arguments) == ("s3a://lake/pi.py", ("1",))

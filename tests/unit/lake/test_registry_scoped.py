@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from penstock.catalog.secrets import Secret
+from penstock.errors import NotFound
 from penstock.home import Home
 from penstock.lake import registry
 from penstock.lake.model import Credentials, CredentialScope, Lake
@@ -73,3 +77,49 @@ def test_a_users_lake_that_has_such_a_name_stays_the_users(lakes: Lakes) -> None
     own = lakes.add(lake("x.0123456789abcdef"), KEYS)
     assert registry.adopt_unmarked(lakes, {}) == []
     assert lakes.shared() == [own]
+
+
+class SharedSecrets:
+    """A store in memory, as the services of one database share it."""
+
+    def __init__(self) -> None:
+        self.secrets: dict[str, Secret] = {}
+
+    def get(self, name: str) -> Secret | None:
+        return self.secrets.get(name)
+
+    def put(self, name: str, metadata: Mapping[str, Any], content: Mapping[str, Any]) -> None:
+        self.secrets[name] = Secret(metadata, content)
+
+    def put_if_absent(self, name: str, content: Mapping[str, Any]) -> Mapping[str, Any]:
+        raise NotImplementedError
+
+    def forget(self, name: str) -> None:
+        self.secrets[name] = replace(self.secrets[name], content=None)
+
+    def remove(self, *names: str) -> None:
+        for name in names:
+            del self.secrets[name]
+
+    def names(self, prefix: str, *, forgotten: bool = False) -> list[str]:
+        return [
+            name
+            for name, secret in self.secrets.items()
+            if name.startswith(prefix) and (secret.content is None) == forgotten
+        ]
+
+
+def test_a_lake_that_both_replicas_forgot_is_found_by_both_after_one_adds_it_again(tmp_path: Path) -> None:
+    store = SharedSecrets()
+    one, other = (Lakes(Home(tmp_path / name), store) for name in ("one", "other"))
+    made = one.add(registry.credential_scoped(lake("archive"), KEYS, "team"), KEYS)
+    assert other.get(made.name) == made
+    for replica in (one, other):
+        replica.remove(made.name)
+        with pytest.raises(NotFound, match="no longer exists"):
+            replica.get(made.name)
+    assert other.artifact_lake(made.name) == "archive"
+    one.add(made, KEYS)
+    assert other.get(made.name) == made
+    assert other.credentials_of(made) == KEYS
+    assert other.artifact_lake(made.name) == made.name

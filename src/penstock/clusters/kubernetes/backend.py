@@ -24,7 +24,7 @@ from penstock.clusters.kubernetes.cluster import Cluster
 from penstock.clusters.kubernetes.informer import WatchCache
 from penstock.clusters.kubernetes.target import Target
 from penstock.errors import ClusterError, Conflict, InvalidInput, NotFound
-from penstock.home import Home, open_below, write_json
+from penstock.home import Home, open_below, sizes_below, write_json
 from penstock.model import ApplicationSpec, Capacity, Reason
 from penstock.processes import wait_until
 from penstock.profiles import layers
@@ -56,9 +56,9 @@ class PostponedLaunch:
         )
 
 
-_CONFLICT = 409
 _MOST_IN_A_SECRET = 900 << 10
 """Kubernetes allows 1 MiB, encoding included."""
+_ANSWER_SECONDS = 30.0
 _FINISH_SECONDS = 180.0
 _EXECUTOR_GRACE_SECONDS = 5
 _DEATH_SECONDS = 60.0
@@ -157,31 +157,43 @@ class KubernetesBackend(ClusterBackend):
     def _create(self, launch: Launch) -> None:
         """Create the pod, then its secret: the pod owns the secret and waits for it."""
         content = self._content(launch)
-        pods = f"/api/v1/namespaces/{self._target.namespace}/pods"
-        name = layout.object_name(launch.application_id)
         try:
-            pod = self.api.create(pods, manifest.driver_pod(self._target, launch))
-        except RequestRejected as refused:
-            if refused.status != _CONFLICT:
-                raise
-            pod = self.api.get(f"{pods}/{name}")
-            if pod["metadata"].get("labels", {}).get(layout.APPLICATION_LABEL) != launch.application_id:
-                raise Conflict(
-                    f"The pod {name} exists already and does not belong to this application",
-                    fix=f"kubectl --namespace {self._target.namespace} delete pod {name}",
-                ) from refused
+            pod = self._create_or_get("pod", manifest.driver_pod(self._target, launch), launch.application_id)
         except NotFound as missing:
             raise NotFound(
                 f"There is no namespace {self._target.namespace}",
                 why=missing.why,
                 fix=f"kubectl create namespace {self._target.namespace}",
             ) from missing
+        body = manifest.secret(self._target, launch, pod, content)
+        secret = self._create_or_get("secret", body, launch.application_id)
+        if pod["metadata"]["uid"] not in {owner["uid"] for owner in secret["metadata"].get("ownerReferences") or []}:
+            # The secret is an earlier pod's, and Kubernetes would soon delete it as that pod's property.
+            secrets_path = f"/api/v1/namespaces/{self._target.namespace}/secrets"
+            self.api.delete(f"{secrets_path}/{body['metadata']['name']}")
+            self.api.create(secrets_path, body)
+
+    def _create_or_get(self, kind: str, body: dict[str, Any], application_id: str) -> dict[str, Any]:
+        """Create the object and return it, or the application's existing object of that kind and name.
+
+        Raises `Conflict` where the existing one is not the application's.
+        """
+        path, name = f"/api/v1/namespaces/{self._target.namespace}/{kind}s", body["metadata"]["name"]
         try:
-            body = manifest.secret(self._target, launch, dict(pod), content)
-            self.api.create(f"/api/v1/namespaces/{self._target.namespace}/secrets", body)
+            return self.api.create(path, body)
         except RequestRejected as refused:
-            if refused.status != _CONFLICT:
+            if not refused.already_exists:
                 raise
+        try:
+            found = self.api.get(f"{path}/{name}")
+        except NotFound:  # deleted between the two requests
+            return self.api.create(path, body)
+        if found["metadata"].get("labels", {}).get(layout.APPLICATION_LABEL) != application_id:
+            raise Conflict(
+                f"The {kind} {name} exists already and does not belong to this application",
+                fix=f"kubectl --namespace {self._target.namespace} delete {kind} {name}",
+            )
+        return found
 
     def observe(self, handle: Handle) -> Observation:
         if postponed := self._postponed.get(str(handle["application_id"])):
@@ -246,20 +258,38 @@ class KubernetesBackend(ClusterBackend):
         directory = self._home.application(str(handle["application_id"])) / "artefacts"
         (directory / "events").mkdir(parents=True, exist_ok=True, mode=0o700)
         pod = cluster.driver()
-        status: Mapping[str, Any] | None = None
-        if pod is not None and pod_status.sidecar_runs(pod):
-
-            def finished() -> bool:
-                nonlocal status
-                status = cluster.sidecar.status(cluster.address()) or status
-                return bool(status and status["finished"])
-
-            wait_until(finished, _FINISH_SECONDS, pause_seconds=_POLL_SECONDS)
-        if status is not None:
-            for name in sorted(set(status["artefacts"]) - set(status["in_lake"])):
-                _fetch(lambda start, name=name: self.read(handle, name, start), directory, name)  # type: ignore[misc]
-        write_json(directory / "summary.json", pod_status.summary(status, pod))
+        status = self._final_status(cluster)
+        left_out = 0 if status is None else _fetch_all(cluster, status, directory)
+        problem = {"artefacts_problem": f"{left_out} of its artifacts are too large to be stored"} if left_out else {}
+        write_json(directory / "summary.json", {**pod_status.summary(status, cluster.driver() or pod), **problem})
         return directory
+
+    def _final_status(self, cluster: Cluster) -> Mapping[str, Any] | None:
+        """Return the sidecar's status once no artifact changes any more; None where the sidecar does not run.
+
+        Raises `ClusterError` where the sidecar does not answer or does not finish in time: until it does, its pod may
+        hold the only copy of the logs.
+        """
+        status: Mapping[str, Any] | None = None
+        runs = True
+
+        def answered() -> bool:
+            nonlocal status, runs
+            pod = cluster.driver()
+            runs = pod is not None and pod_status.sidecar_runs(pod)
+            status = (cluster.sidecar.status(cluster.address()) or status) if runs else None
+            return not runs or status is not None
+
+        def finished() -> bool:
+            return answered() and (status is None or bool(status["finished"]))
+
+        problem, sidecar = "The logs cannot be collected", f"the sidecar in the pod {cluster.name}"
+        fix = f"kubectl --namespace {self._target.namespace} logs {cluster.name} -c {layout.SIDECAR} shows its obstacle"
+        if not wait_until(answered, _ANSWER_SECONDS, pause_seconds=_POLL_SECONDS):
+            raise ClusterError(problem, why=f"{sidecar} does not answer", fix=fix)
+        if not wait_until(finished, _FINISH_SECONDS, pause_seconds=_POLL_SECONDS):
+            raise ClusterError(problem, why=f"{sidecar} has not finished the upload", fix=fix)
+        return status
 
     def release(self, handle: Handle) -> None:
         cluster = self._cluster(handle)
@@ -315,12 +345,45 @@ class KubernetesBackend(ClusterBackend):
         return self._clusters.get(application_id, lambda: Cluster(self.api, namespace, application_id, self._target))
 
 
-def _fetch(read: Callable[[int], bytes], directory: Path, name: str) -> None:
-    """Copy one artifact into the directory.
+def _fetch_all(cluster: Cluster, status: Mapping[str, Any], directory: Path) -> int:
+    """Copy the artifacts that are not in the lake into the directory; those of an earlier call are there already.
+
+    The smallest come first. Return the number of the largest, which are left out where all together exceed the size of
+    the pod's volume: submitted code can give its files any size, by holes in them. Raises `ClusterError` where one of
+    the others is incomplete, after a try of each.
+    """
+    there = sizes_below(directory)
+    sizes: Mapping[str, int] = status["artefacts"]
+    missing = sorted(set(sizes) - set(status["in_lake"]), key=lambda name: (sizes[name], name))
+    total, left_out, failures = 0, 0, []
+    for name in missing:
+        size = sizes[name]
+        total += size
+        if total > manifest.WORK_BYTES:
+            left_out += 1
+        elif there.get(name) != size:
+            try:
+                _fetch(cluster, directory, name, size)
+            except ClusterError as error:
+                failures.append(error)
+    if failures:
+        raise failures[0]
+    return left_out
+
+
+def _fetch(cluster: Cluster, directory: Path, name: str, size: int) -> None:
+    """Copy the first `size` bytes of one artifact into the directory. Raises `ClusterError` where fewer arrive.
 
     A name that leads out of the directory, or that collides with another one there, is skipped: the pod reported it,
     and a program in the pod may have chosen it.
     """
     with contextlib.suppress(FileNotFoundError), open_below(directory, name, write=True) as file:
-        while piece := read(file.tell()):
+        while (start := file.tell()) < size:
+            piece = cluster.sidecar.artifact(cluster.address(), name, start, min(size - start, MAX_READ_BYTES))
+            if not piece:
+                raise ClusterError(
+                    f"The artifact {name} cannot be collected",
+                    why=f"{start} of its {size} bytes came from the sidecar in the pod {cluster.name}",
+                    fix="check the connection from the engine to the pods; the engine tries again for about an hour",
+                )
             file.write(piece)

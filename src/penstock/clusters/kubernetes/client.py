@@ -12,6 +12,7 @@ import os
 import ssl
 import subprocess
 import tempfile
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
@@ -257,8 +258,11 @@ Json = dict[str, Any]
 _TIMEOUT = httpx.Timeout(30.0, connect=10.0)
 _MERGE = {"Content-Type": "application/merge-patch+json"}
 _WATCH_SECONDS = 300
+_MOST_ERROR_BYTES = 1 << 16
+_MOST_BODY_SECONDS = 60.0
 _CHECK = "penstock cluster check lists the missing permissions"
 QUOTA_FIX = "wait until other applications end, or have the quota raised: kubectl describe resourcequota"
+_ALREADY_EXISTS = "AlreadyExists"
 _FIXES = {
     403: "a policy or a limit of the namespace does not allow such a pod: kubectl describe namespace, limitrange",
     422: "correct the invalid value in the cluster's file: penstock cluster show",
@@ -266,15 +270,24 @@ _FIXES = {
 
 
 class RequestRejected(ClusterError):
-    """The API server rejected the request. `status` is the HTTP status code."""
+    """The API server rejected the request.
 
-    def __init__(self, status: int, problem: str, *, why: str = "", fix: str = "") -> None:
+    `status` is the HTTP status code, `reason` the machine-readable one of the API (`AlreadyExists`), empty if unknown.
+    """
+
+    def __init__(self, status: int, problem: str, *, why: str = "", fix: str = "", reason: str = "") -> None:
         super().__init__(problem, why=why, fix=fix)
         self.status = status
+        self.reason = reason
+
+    @property
+    def already_exists(self) -> bool:
+        """Whether an object of that name exists. Admission by a quota also answers a creation with status 409."""
+        return self.reason == _ALREADY_EXISTS
 
 
 class NamespaceQuotaExceeded(RequestRejected):
-    """A resource quota of the namespace is used up for now."""
+    """A resource quota of the namespace admits no more for now: it is used up, or other requests changed it."""
 
 
 class Api:
@@ -319,10 +332,30 @@ class Api:
             return
 
     def call(
-        self, method: str, path: str, *, headers: Mapping[str, str], params: Mapping[str, str], seconds: float = 30.0
+        self,
+        method: str,
+        path: str,
+        *,
+        headers: Mapping[str, str],
+        params: Mapping[str, str],
+        at_most: int,
+        seconds: float = 30.0,
     ) -> bytes:
-        """Return the response body of a server behind the API (`…/proxy/…`)."""
-        return self._send(method, path, headers=headers, params=params, timeout=seconds).content
+        """Return the response body of a server behind the API (`…/proxy/…`).
+
+        `seconds` is the timeout of each read. Raises `RequestRejected` where the body is longer than `at_most` bytes.
+        """
+        all_headers = {**self._headers(), **headers}
+        try:
+            with self._client.stream(method, path, headers=all_headers, params=params, timeout=seconds) as answer:
+                body = read_limited(answer, _MOST_ERROR_BYTES if answer.is_error else at_most)
+        except httpx.HTTPError as error:
+            raise self._unreachable(error) from error
+        if body is None:
+            raise RequestRejected(answer.status_code, "The answer of a server behind the API is too long", why=path)
+        if answer.is_error:
+            raise _refused(path, httpx.Response(answer.status_code, content=body))
+        return body
 
     def watch(self, path: str, version: str, **params: str) -> Iterator[Json]:
         """Yield the changes after that resource version, until the server ends the watch.
@@ -381,6 +414,19 @@ class Api:
         )
 
 
+def read_limited(answer: httpx.Response, at_most: int) -> bytes | None:
+    """Read the body of a streamed response; None where it is longer than `at_most` bytes or takes over a minute.
+
+    Submitted code may have written the body. It is read as sent, since a small compressed one may expand to any size.
+    """
+    body, deadline = bytearray(), time.monotonic() + _MOST_BODY_SECONDS
+    for piece in answer.iter_raw():
+        body += piece
+        if len(body) > at_most or time.monotonic() > deadline:
+            return None
+    return bytes(body)
+
+
 def list_if_permitted(api: Api, path: str) -> list[Json]:
     """Return the objects of that list; none where listing them is forbidden or the namespace does not exist."""
     try:
@@ -392,16 +438,22 @@ def list_if_permitted(api: Api, path: str) -> list[Json]:
 
 def _refused(path: str, answer: httpx.Response) -> ClusterError | NotFound | Forbidden:
     try:
-        message = str(answer.json()["message"])
+        status = answer.json()
+        message, reason = str(status["message"]), str(status.get("reason") or "")
     except (ValueError, KeyError, TypeError):
-        message = f"HTTP {answer.status_code}"
+        message, reason = f"HTTP {answer.status_code}", ""
     if answer.status_code == 404:
         return NotFound("Kubernetes has no such object", why=f"{message} ({path})")
     if answer.status_code == 401:
         return Forbidden("Kubernetes rejected the credentials", why=message, fix="sign in again: kubectl get pods")
     if answer.status_code == 403 and "exceeded quota" in message:
         return NamespaceQuotaExceeded(403, "The namespace's quota is used up", why=message, fix=QUOTA_FIX)
+    if answer.status_code == 409 and reason != _ALREADY_EXISTS and "resourcequotas" in message:
+        # API servers that admit objects at the same time compete for the quota; the loser creates nothing.
+        problem = "Other requests changed the namespace's quota at the same time"
+        fix = "wait: the request is repeated every few seconds"
+        return NamespaceQuotaExceeded(409, problem, why=message, fix=fix, reason=reason)
     if answer.status_code == 403 and " cannot " in message:
         return Forbidden("Kubernetes does not permit it", why=message, fix=_CHECK)
     fix = _FIXES.get(answer.status_code, "")
-    return RequestRejected(answer.status_code, "Kubernetes rejected the request", why=message, fix=fix)
+    return RequestRejected(answer.status_code, "Kubernetes rejected the request", why=message, fix=fix, reason=reason)

@@ -86,7 +86,11 @@ class Cluster:
         return [pod for name, pod in self._watch.pods().items() if name != self.name]
 
     def address(self) -> str | None:
-        found = (self.driver() or {}).get("status", {}).get("podIP")
+        """Return the address of the sidecar; None while it does not run, when its port may belong to submitted code."""
+        pod = self.driver()
+        if pod is None or not pod_status.sidecar_runs(pod):
+            return None
+        found = pod.get("status", {}).get("podIP")
         return None if found is None else str(found)
 
     def running(self) -> bool:
@@ -109,7 +113,7 @@ class Cluster:
         timeout = self._target.start_timeout_seconds
         seen = pod_status.driver_state(pod, at=datetime.now(timezone.utc), timeout_seconds=timeout)
         if seen.phase is Phase.STARTING and seen.reason is None and pod is not None:
-            events = self._events()
+            events = self._events(pod)
             seen = pod_status.driver_state(pod, at=datetime.now(timezone.utc), timeout_seconds=timeout, events=events)
         status = self._ask() if seen.phase in (Phase.RUNNING, Phase.ENDED) else None
         progress = driver_reports.progress((status or {}).get("progress"))
@@ -143,14 +147,14 @@ class Cluster:
             self._status = self.sidecar.status(self.address()) or self._status
         return self._status
 
-    def _events(self) -> list[Mapping[str, Any]]:
-        """Return the events of the pod; none where listing them is forbidden."""
+    def _events(self, pod: Json) -> list[Mapping[str, Any]]:
+        """Return the events of the pod, not of an earlier one of its name; none where listing them is forbidden."""
         if time.monotonic() - self._asked_at < _ASK_SECONDS:
             return []
         self._asked_at = time.monotonic()
         with contextlib.suppress(PenstockError):
-            found = self._api.get(self._events_path, fieldSelector=f"involvedObject.name={self.name}")
-            return sorted(found.get("items") or [], key=lambda event: str(event.get("lastTimestamp") or ""))
+            chosen = f"involvedObject.name={self.name},involvedObject.uid={pod['metadata'].get('uid', '')}"
+            return list(self._api.get(self._events_path, fieldSelector=chosen).get("items") or [])
         return []
 
     def _token(self) -> str | None:

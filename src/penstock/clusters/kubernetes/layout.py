@@ -65,6 +65,9 @@ INSTANCE_LABEL = "penstock.io/instance"
 EXECUTORS = "penstock.io/executors"
 """An annotation of the driver pod: the planned number of executors, and the requests of each (`cpu`, `memory`)."""
 
+SHARED_SCRATCH = "PENSTOCK_SHARED_SCRATCH"
+"""The variable that is set in pods whose scratch volume is a directory of the node, which other pods share."""
+
 NODE_VARIABLE = "PENSTOCK_NODE"
 """The variable with the node's name, in executors whose page cache is on their node."""
 

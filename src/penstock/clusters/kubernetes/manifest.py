@@ -107,7 +107,8 @@ def _lists(below: list[Any], own: list[Any], key: str | None) -> list[Any]:
 
 _GRACE_SECONDS = 60
 """The time that a deleted driver pod has to end Spark and to upload its logs to the lake."""
-_WORK_BYTES = 10 << 30
+WORK_BYTES = 10 << 30
+"""The size of the volume with the artifacts."""
 SIDECAR_RESOURCES: Json = {
     "requests": {"cpu": "50m", "memory": "128Mi"},
     "limits": {"cpu": "1", "memory": "512Mi"},
@@ -132,7 +133,7 @@ def driver_pod(target: Target, launch: Launch) -> Json:
         **_container(target, layout.DRIVER),
         "args": ["python3", "-m", "penstock.clusters.kubernetes.pod.driver"],
         "env": [
-            *_environment(launch),
+            *_environment(target, launch),
             # Spark's web UI listens on this address only; requests to it go through the sidecar.
             {"name": "SPARK_LOCAL_IP", "value": "127.0.0.1"},
             _pod_field("PENSTOCK_POD_IP", "status.podIP"),
@@ -178,7 +179,7 @@ def driver_pod(target: Target, launch: Launch) -> Json:
             "volumes": [
                 *_spark_volumes(target, launch),
                 secret_volume("launch", launch, _launch_items(launch)),
-                {"name": "work", "emptyDir": {"sizeLimit": str(_WORK_BYTES)}},
+                {"name": "work", "emptyDir": {"sizeLimit": str(WORK_BYTES)}},
             ],
         },
     }
@@ -200,7 +201,7 @@ def executor_template(target: Target, launch: Launch) -> Json:
         **_container(target, layout.EXECUTOR),
         # Cached pages in the pod are found by its address, those on the node by the node's name.
         "env": [
-            *_environment(launch),
+            *_environment(target, launch),
             *([_pod_field(layout.NODE_VARIABLE, "spec.nodeName")] if target.page_cache else []),
         ],
         "volumeMounts": [*_spark_mounts(target), *memory_mount(launch)],
@@ -326,7 +327,7 @@ def _container(target: Target, name: str) -> Json:
     }
 
 
-def _environment(launch: Launch) -> list[Json]:
+def _environment(target: Target, launch: Launch) -> list[Json]:
     paths = {"{private}": str(layout.PRIVATE), "{published}": str(layout.PUBLISHED)}
 
     def expand(value: str) -> str:
@@ -340,6 +341,7 @@ def _environment(launch: Launch) -> list[Json]:
         "PYTHONUNBUFFERED": "1",
         **{name: expand(value) for name, value in launch.environment.items()},
         "PENSTOCK_APPLICATION": launch.application_id,
+        **({layout.SHARED_SCRATCH: "true"} if target.scratch.path else {}),
     }
     # Kubernetes would expand $(NAME).
     return [{"name": name, "value": value.replace("$(", "$$(")} for name, value in variables.items()]

@@ -22,7 +22,7 @@ from penstock.units import parse_quantity
 
 Json = Mapping[str, Any]
 
-_KEPT = ("started_ms", "ended_ms", "exit_code", "peak_rss_bytes", "cpu_seconds")
+_EXECUTOR_NAME = re.compile(r"executor-[0-9]{1,9}")
 
 
 def driver_runs(pod: Json) -> bool:
@@ -39,9 +39,10 @@ def summary(status: Json | None, pod: Json | None) -> dict[str, Any]:
     A sum is None unless the figure of every process is known: without its largest part it would look like a small one.
     """
     note = _note(pod) if status is None else status
-    named: dict[str, Json] = {layout.DRIVER: (status or {}).get("ended") or _end_of_container(pod)}
-    named.update(note.get("processes") or {})
-    processes = {name: {key: (value or {}).get(key) for key in _KEPT} for name, value in named.items()}
+    named: dict[str, object] = {layout.DRIVER: (status or {}).get("ended") or _end_of_container(pod)}
+    if isinstance(ends := note.get("processes"), dict):
+        named |= {name: end for name, end in ends.items() if _EXECUTOR_NAME.fullmatch(name)}
+    processes = {name: driver_reports.process_end(end) for name, end in named.items()}
 
     def total(key: str) -> float | None:
         known: list[Any] = [value[key] for value in processes.values() if value[key] is not None]
@@ -89,6 +90,9 @@ _UNPULLED = frozenset(
     {"ErrImagePull", "ImagePullBackOff", "ErrImageNeverPull", "InvalidImageName", "ImageInspectError"}
 )
 _UNMADE = frozenset({"CreateContainerConfigError", "CreateContainerError", "RunContainerError"})
+_UNPREPARED = frozenset({"FailedMount", "FailedCreatePodSandBox"})
+_BEYOND_PREPARATION = frozenset({"Pulling", "Pulled", "Created", "Started"})
+"""Events after those of `_UNPREPARED`: the pod has its volumes and its network now, and a pull may take any time."""
 _HOPELESS = frozenset({"InvalidImageName", "ErrImageNeverPull", "CreateContainerConfigError"})
 _UNSTARTED = frozenset({"StartError", "ContainerCannotRun"})
 _UNOBSERVED = frozenset({"Unknown", "ContainerStatusUnknown"})
@@ -122,8 +126,9 @@ class DriverState:
 def driver_state(pod: Json | None, *, at: datetime, timeout_seconds: float, events: Sequence[Json] = ()) -> DriverState:
     """Return the state of the driver pod; `pod` is None where there is none.
 
-    A pod that cannot start is hopeless after `timeout_seconds`. RUNNING means that the driver's container runs. Whether
-    Spark runs, the sidecar knows; where the sidecar has ended, the start of Spark will never be reported.
+    A pod that cannot start is hopeless after `timeout_seconds`. `events` are the pod's, in any order. RUNNING means
+    that the driver's container runs. Whether Spark runs, the sidecar knows; where the sidecar has ended, the start of
+    Spark will never be reported.
     """
     if pod is None:
         return DriverState(Phase.LOST, reason=_gone())
@@ -304,10 +309,18 @@ def _start_problem(pod: Json, containers: Sequence[Json], events: Sequence[Json]
         if why in _UNMADE:
             problem = f"its container cannot be created: {message or why}"
             return Reason("pod_refused", problem, _DESCRIBE), why in _HOPELESS
-    for event in reversed(events):
-        if event.get("type") == "Warning" and event.get("reason") in ("FailedMount", "FailedCreatePodSandBox"):
+    for event in sorted(events, key=_event_order, reverse=True):
+        if event.get("reason") in _BEYOND_PREPARATION:
+            break
+        if event.get("type") == "Warning" and event.get("reason") in _UNPREPARED:
             return Reason("pod_refused", f"its pod cannot be started: {event.get('message', '')}", _DESCRIBE), False
     return None, False
+
+
+def _event_order(event: Json) -> tuple[str, bool]:
+    """Return the sort key of an event. Most times are whole seconds; within one, a warning precedes the progress."""
+    time = str(event.get("lastTimestamp") or event.get("eventTime") or "")
+    return time[: len("2026-11-22T05:00:00")], event.get("type") != "Warning"
 
 
 def _unschedulable(message: str) -> Reason:

@@ -110,8 +110,8 @@ def _allowed(api: Api, namespace: str, resource: str, verb: str, user: str | Non
 
 
 _NO_NODE = (
-    "where an autoscaler adds nodes, declare capacity: in the cluster's file; otherwise its node_selector: excludes "
-    "every node: kubectl get nodes --show-labels"
+    "where an autoscaler adds nodes, declare capacity: in the cluster's file; otherwise no node is ready, or "
+    "node_selector: and tolerations: exclude every one: kubectl get nodes --show-labels; kubectl describe nodes"
 )
 _DATABASE = re.compile(r"jdbc:postgresql://(\[[0-9a-f:]+\]|[^:/?<]+)")
 

@@ -280,7 +280,35 @@ def _allocatable(node: Json) -> tuple[float, int]:
 
 
 def _takes_pods(node: Json, target: Target) -> bool:
-    if node.get("spec", {}).get("unschedulable"):
+    """Return whether the node accepts pods of the target, apart from their sizes and `affinity`."""
+    spec = node.get("spec", {})
+    if spec.get("unschedulable") or not _is_ready(node):
         return False
+    tolerations = [
+        *target.tolerations,
+        *(
+            toleration
+            for template in (target.driver_template, target.executor_template)
+            for toleration in template.get("spec", {}).get("tolerations") or []
+        ),
+    ]
     labels = node.get("metadata", {}).get("labels", {})
-    return all(labels.get(name) == value for name, value in target.node_selector.items())
+    return all(labels.get(name) == value for name, value in target.node_selector.items()) and all(
+        any(_tolerates(toleration, taint) for toleration in tolerations)
+        for taint in spec.get("taints") or []
+        if taint.get("effect") in ("NoSchedule", "NoExecute")
+    )
+
+
+def _is_ready(node: Json) -> bool:
+    conditions = node.get("status", {}).get("conditions") or []
+    return all(condition.get("status") == "True" for condition in conditions if condition.get("type") == "Ready")
+
+
+def _tolerates(toleration: Json, taint: Json) -> bool:
+    """Return whether the toleration matches the taint, by the scheduler's rules: without effect or key, any."""
+    if toleration.get("effect") not in (None, "", taint.get("effect")):
+        return False
+    if toleration.get("operator") == "Exists":
+        return toleration.get("key") in (None, "", taint.get("key"))
+    return toleration.get("key") == taint.get("key") and toleration.get("value", "") == taint.get("value", "")

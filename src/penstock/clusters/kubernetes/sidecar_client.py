@@ -9,18 +9,19 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import os
 import socket
 import ssl
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 import httpx
 
 from penstock.clusters.kubernetes import layout
-from penstock.clusters.kubernetes.client import Api
+from penstock.clusters.kubernetes.client import Api, read_limited
 from penstock.clusters.kubernetes.pod.sidecar import UPGRADE
 from penstock.errors import ClusterError, PenstockError
 from penstock.formats import url_host
@@ -155,12 +156,17 @@ async def _pass_on(source: asyncio.StreamReader, target: asyncio.StreamWriter) -
 
 
 _SECONDS = 10.0
+_MOST_STATUS_BYTES = 8 << 20
+"""Progress and summary have at most 1 MiB each, before JSON escapes their letters."""
+_MOST_FILE_BYTES = 1 << 20
+_MOST_PORT = (1 << 16) - 1
 
 
 class SidecarClient:
-    """Requests to the sidecar of a pod.
+    """Requests to the sidecar of a pod, at an `address` that is None while it does not run.
 
-    `token` is called when it is first needed. Every method returns None, or False, where the sidecar cannot be reached.
+    `token` is called when it is first needed. Every method returns None, or False, where the sidecar cannot be reached
+    or its answer is not one of a sidecar: where a sidecar has died, submitted code may listen on its port.
     """
 
     def __init__(self, api: Api, namespace: str, pod: str, token: Callable[[], str | None]) -> None:
@@ -174,22 +180,23 @@ class SidecarClient:
         self._token = None
 
     def status(self, address: str | None) -> Mapping[str, Any] | None:
-        answer = self._call("GET", address, "/status")
-        found: Mapping[str, Any] | None = None if answer is None else json.loads(answer)
-        return found
+        found = self._json(address, "/status", _MOST_STATUS_BYTES)
+        return found if _is_status(found) else None
 
     def artifact(self, address: str | None, name: str, start: int, at_most: int) -> bytes | None:
         """Return at most `at_most` bytes of an artifact, from the offset `start`."""
-        return self._call("GET", address, f"/artefacts/{name}", start=str(start), at_most=str(at_most))
+        path = f"/artefacts/{quote(os.fsencode(name))}"
+        return self._call("GET", address, path, at_most, start=str(start), at_most=str(at_most))
 
     def published(self, address: str | None, name: str) -> bytes | None:
-        return self._call("GET", address, f"/published/{name}")
+        return self._call("GET", address, f"/published/{name}", _MOST_FILE_BYTES)
 
     def pages(self, address: str | None) -> tuple[int, str | None] | None:
         """Return the loopback port of Spark's web UI, and its key; None until the UI has started."""
-        answer = self._call("GET", address, "/pages")
-        found = {} if answer is None else json.loads(answer)
-        return (int(found["port"]), found["key"]) if found.get("port") else None
+        found = self._json(address, "/pages", _MOST_FILE_BYTES)
+        port, key = found.get("port"), found.get("key")
+        valid = isinstance(port, int) and 0 < port <= _MOST_PORT and (key is None or isinstance(key, str))
+        return (port, key) if valid else None
 
     def entrance(self, address: str | None, port: int) -> TunnelEndpoint | None:
         """Return the entrance of a tunnel to that port of the driver's loopback."""
@@ -214,20 +221,53 @@ class SidecarClient:
 
     def send(self, address: str | None, command: str) -> bool:
         """Send `stop`, `kill` or `release`; return whether the sidecar accepted it."""
-        return self._call("POST", address, f"/{command}") is not None
+        return self._call("POST", address, f"/{command}", _MOST_FILE_BYTES) is not None
 
-    def _call(self, method: str, address: str | None, path: str, **params: str) -> bytes | None:
+    def _json(self, address: str | None, path: str, most: int) -> dict[str, Any]:
+        """Return the object in the answer; an empty one where there is none."""
+        answer = self._call("GET", address, path, most)
+        try:
+            found = None if answer is None else json.loads(answer)
+        except (ValueError, RecursionError):
+            return {}
+        return found if isinstance(found, dict) else {}
+
+    def _call(self, method: str, address: str | None, path: str, most: int, **params: str) -> bytes | None:
+        """Return the body of the answer; None where there is none, or it is longer than `most` bytes."""
+        if address is None:
+            return None
         try:
             self._token = self._token or self._read_token()
             if self._token is None:
                 return None
-            headers = {layout.TOKEN_HEADER: self._token}
+            headers = {layout.TOKEN_HEADER: self._token, "Accept-Encoding": "identity"}
             if not self._api.access.in_cluster:
-                return self._api.call(method, self._proxy + path, headers=headers, params=params, seconds=_SECONDS)
-            if address is None:
-                return None
+                return self._api.call(
+                    method, self._proxy + path, headers=headers, params=params, at_most=most, seconds=_SECONDS
+                )
             url = f"http://{url_host(address)}:{layout.SIDECAR_PORT}{path}"
-            answer = httpx.request(method, url, headers=headers, params=params, timeout=_SECONDS, trust_env=False)
+            with httpx.stream(method, url, headers=headers, params=params, timeout=_SECONDS, trust_env=False) as answer:
+                return read_limited(answer, most) if answer.is_success else None
         except (PenstockError, httpx.HTTPError):
             return None
-        return answer.content if answer.is_success else None
+
+
+def _is_status(found: Mapping[str, Any]) -> bool:
+    """Return whether the object has the parts of a status whose form the engine relies on."""
+    sizes, uploaded = found.get("artefacts"), found.get("in_lake")
+    return (
+        isinstance(found.get("finished"), bool)
+        and isinstance(sizes, dict)
+        and all(_is_file_name(name) and type(size) is int and size >= 0 for name, size in sizes.items())
+        and isinstance(uploaded, list)
+        and all(isinstance(name, str) for name in uploaded)
+    )
+
+
+def _is_file_name(name: str) -> bool:
+    """Return whether a file can have that name: JSON can spell halves of characters that no file has."""
+    try:
+        os.fsencode(name)
+    except UnicodeEncodeError:
+        return False
+    return True

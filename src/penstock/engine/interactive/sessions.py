@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from penstock.clusters.backend import ClusterBackend
+from penstock.engine import uploads
 from penstock.engine.engines.contract import QueryEngine
 from penstock.engine.interactive import session_server
 from penstock.errors import ClusterError, InvalidInput, NotFound, PenstockError, StateError
@@ -443,7 +444,29 @@ class LocalExchange:
         return _take(store, key)
 
     def stored_statements(self, application: Application) -> str:
-        return self._engine.artifacts.load(application.id, _STATEMENTS).decode()
+        return stored_statements(self._engine.store(self._lake.name), self._lake, application).decode()
+
+
+def stored_statements(store: ObjectStore, lake: Lake, application: Application, *, length: int | None = None) -> bytes:
+    """The statements of an earlier run, or their first `length` bytes. Raises `NotFound` where they were not stored.
+
+    A command on the engine's machine stores them among the artifacts, and a client of a service uploads them. An
+    argument, which is the user's, names an upload, so nothing but an upload is read.
+    """
+    address = argument(application.spec, "--statements-file") or ""
+    uploaded = address.removeprefix(f"{lake.root}/")
+    keys = [artifact_prefix(application.id) + _STATEMENTS]
+    if uploaded.startswith(uploads.PREFIX) and ".." not in uploaded.split("/"):
+        keys.append(uploaded)
+    for key in keys:
+        with contextlib.suppress(NotFound):
+            return store.get(key, length=length)
+    why = "its command ended before it had stored them" if len(keys) == 1 else f"{address} no longer exists"
+    raise NotFound(
+        f"The lake “{lake.name}” does not have the statements of {application.id}",
+        why=why,
+        fix="submit the statements: penstock sql, or penstock sql -f FILE",
+    )
 
 
 def _take(store: ObjectStore, key: str) -> list[dict[str, Any]]:

@@ -147,7 +147,9 @@ def event_of(
     if seen.phase is Phase.LOST:
         lost = Reason(DRIVER_LOST, f"the cluster was lost: {seen.detail}", "run it again")
         return DriverEnded(at, None, seen.reason or lost)
-    given_up = seen.reason if seen.permanent else None
+    # An application that has started may finish in spite of its obstacle, such as a sidecar that has ended; a new
+    # supervisor cannot see the start where the sidecar can no longer report it.
+    given_up = seen.reason if seen.permanent and application.state is State.STARTING else None
     if reason := end_request or given_up or _limit_reached(application, seen, at - launched_at):
         return EndRequested(at, reason)
     if seen.phase is Phase.RUNNING and application.state is State.STARTING:

@@ -27,6 +27,7 @@ from penstock.lab.analysis.samples import (
     measured_in_turns,
     measures_by_name,
     natural_key,
+    seconds_of,
     working_cores,
 )
 from penstock.lab.analysis.usl import Curve
@@ -222,18 +223,34 @@ def concurrent_clusters(run: Run) -> int:
     return most_at_once(applications, [1] * len(applications)) if applications else 1
 
 
+def mean_clusters(run: Run) -> float:
+    """The number of clusters that a run pays for, on average over the seconds of its work.
+
+    It is 1 where no two applications ran at once. Otherwise each application pays for its cluster from its submission
+    to its end, since the phases of such a run differ in their number of clusters. The greatest number stands for the
+    average where the time of an application is unknown, or where the work is counted by its amount.
+    """
+    most, done = concurrent_clusters(run), completed_work(run)
+    applications = [one for one in counted(run, "application") if one.get("repetition", 1) in done.rounds]
+    if most == 1 or done.unit != "run" or not all(one.get("elapsed_ms") for one in applications):
+        return float(most)
+    paid = dict.fromkeys(done.rounds, 0.0)
+    for one in applications:
+        paid[one.get("repetition", 1)] += seconds_of(one)
+    return statistics.median(paid.values()) / statistics.median(done.seconds) if done.seconds else float(most)
+
+
 def run_cost(run: Run, prices: Prices) -> RunCost:
     """The cost of the median repetition. Raises `ValueError` where none was completed.
 
-    Where concurrent users have a cluster each, every cluster counts for the whole time.
+    Concurrent applications have a cluster each; see `mean_clusters`. `RunCost.cores` are those at work at once.
     """
     done, size = completed_work(run), cluster_size(run)
     if not done.seconds:
         raise ValueError(f"{run.description.id} completed no repetition")
     seconds = statistics.median(done.seconds)
-    clusters = concurrent_clusters(run)
-    cost = clusters * hourly(size, prices) * seconds / 3600
-    return RunCost(seconds, clusters * size.working_cores, cost, done.bytes)
+    cost = mean_clusters(run) * hourly(size, prices) * seconds / 3600
+    return RunCost(seconds, concurrent_clusters(run) * size.working_cores, cost, done.bytes)
 
 
 @dataclass(frozen=True)
@@ -245,7 +262,7 @@ class Sizing:
     bytes: float | None
     currency: str
     clusters: int
-    """The number of concurrent clusters, each of the curve's size."""
+    """The greatest number of concurrent clusters, each of the curve's size."""
     left_out: tuple[str, ...]
     """Measures that only some of the sizes completed; they are excluded from all times."""
 
@@ -287,7 +304,7 @@ def differ_in_size_alone(runs: Sequence[Run]) -> bool:
 def sizing(runs: Sequence[Run], prices: Prices | None = None) -> Sizing:
     """The curve of runs that `differ_in_size_alone`. Raises `ValueError` where no repetition succeeded on any size.
 
-    Predicted sizes are priced with the driver and the executors of the largest measured size.
+    Predicted sizes are priced with the driver, the executors and the `mean_clusters` of the largest measured size.
     """
     completed = [names for run in runs if (names := set(measures_in_total(run)))]
     names = set.intersection(*(completed or [set()]))
@@ -298,9 +315,11 @@ def sizing(runs: Sequence[Run], prices: Prices | None = None) -> Sizing:
         size = cluster_size(run)
         times[size.working_cores] = one.rounds
         sizes[size.working_cores] = size
-    largest, clusters = sizes[max(sizes)], max(concurrent_clusters(run) for run in runs)
+    largest = sizes[max(sizes)]
+    paid = {cluster_size(run).working_cores: mean_clusters(run) for run in runs}
 
     def cluster_hour(cores: int) -> float:
+        clusters = paid.get(cores, paid[largest.working_cores])
         return clusters * hourly(sizes.get(cores) or _scaled(largest, cores), prices)
 
     unit = next((one.unit for one in done if one.seconds), "run")
@@ -312,7 +331,7 @@ def sizing(runs: Sequence[Run], prices: Prices | None = None) -> Sizing:
         unit=unit,
         bytes=size_bytes,
         currency=currency,
-        clusters=clusters,
+        clusters=max(concurrent_clusters(run) for run in runs),
         left_out=tuple(sorted(left_out, key=natural_key)),
     )
 

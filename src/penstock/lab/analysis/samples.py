@@ -141,8 +141,8 @@ class Measure:
     fixed_time: bool = False
     clients: int | None = None
     excluded_from_total: bool = False
-    """Excluded from totals: the work of one of several users, which a measure of all users covers, or a reference
-    measured outside of the cluster."""
+    """Excluded from totals: the work of one of several users or concurrent parts, which a measure of all of them
+    covers, or a reference measured outside of the cluster."""
 
     @property
     def seconds(self) -> list[float]:

@@ -180,6 +180,11 @@ def _runs(priced: Sequence[_Priced], question: PriceOptions) -> list[Section]:
         "The cost covers the whole cluster, driver and overheads included, for the duration of the work, without its "
         "start. GB per core and hour is size / executor cores / seconds × 3600."
     )
+    if any(cost.concurrent_clusters(one.run) > 1 for one in priced):
+        note += (
+            " Where applications ran at once, each has a cluster, whose cost covers the time from the application's "
+            "submission to its end."
+        )
     return [Section("Cost of the runs", note, [Table(columns, rows, numeric=frozenset(range(1, 7)))], brief=True)]
 
 

@@ -246,7 +246,8 @@ def _sizes(sizing: Sizing) -> Section:
     rows = [_row(sizing, size) for size in (*curve.measured, *curve.predicted)]
     table = Table(columns, rows, numeric=frozenset(range(len(columns) - 1)))
     at_once = (
-        f" {sizing.clusters} clusters of each size ran concurrently; the cost covers all."
+        f" Up to {sizing.clusters} clusters of each size ran concurrently; the cost covers each of them, from the "
+        "submission to the end of its application."
         if sizing.clusters > 1
         else ""
     )

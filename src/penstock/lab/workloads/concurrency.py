@@ -17,7 +17,7 @@ from penstock.errors import InvalidInput
 from penstock.lab import conditions, progress
 from penstock.lab.analysis.resources import ALONE, TOGETHER
 from penstock.lab.environment import last_samples, slug
-from penstock.lab.launchers import elapsed_ms
+from penstock.lab.launchers import JobResult, elapsed_ms
 from penstock.lab.progress import ProgressListener
 from penstock.lab.session import Session
 from penstock.lab.workloads import tpcds
@@ -279,6 +279,7 @@ class Streams(Suite):
 _IO54 = tpcds.SETS["io54"]
 _SINGLE = "single user"
 _ENRICHMENT = "enrichment"
+_ALL_PARTS = "all parts"
 _OTHER_CLUSTERS = 2
 """The single user and the enrichment."""
 
@@ -361,7 +362,11 @@ class Mixed(Suite):
     def _run_together(
         self, session: Session, phase: str, groups: Mapping[str, Sequence[User]], *, enriching: bool
     ) -> dict[str, list[dict[str, Any]]]:
-        """Run groups of users, and the enrichment if `enriching`, at once; return the answers of each user."""
+        """Run groups of users, and the enrichment if `enriching`, at once; return the answers of each user.
+
+        The phase with all parts is one measure, from the first submission to the end of the last application. Its parts
+        are measures that count in no total, since a sum over them would count the same minutes several times.
+        """
         count = sum(len(members) for members in groups.values()) + enriching
         session = conditions.oversubscribed(session.within(phase).tagged(phase=phase), count)
         progress = ConcurrentProgress(session.listener.now, {})
@@ -372,18 +377,22 @@ class Mixed(Suite):
                 label = group if group == _SINGLE else f"user {user.number}"
                 doing = progress.of(label, user.order)
                 work.append(partial(self._query, group=group, user=user, label=label, doing=doing, done=done[group]))
+        enriched: list[JobResult] = []
         if enriching:
-            work.append(partial(self._enrich, doing=progress.of(_ENRICHMENT)))
-        began = time.monotonic()
+            work.append(partial(self._enrich, doing=progress.of(_ENRICHMENT), done=enriched))
         conditions.run_concurrently(session, work)
         if phase == TOGETHER:
-            session.listener.note(f"All parts at once: {units.seconds(time.monotonic() - began)}.")
+            every = [power for powers in done.values() for power in powers.values()]
+            elapsed = elapsed_ms([*(power.ran for power in every), *enriched])
+            session.listener.note(f"All parts at once: {units.seconds(elapsed / 1000)}.")
+            if all(map(succeeded, every)):
+                session.measure(_ALL_PARTS, elapsed_ms=elapsed)
         for group, powers in done.items():
             elapsed = elapsed_ms(power.ran for power in powers.values())
             session.listener.note(f"{group}, {phase}: {units.seconds(elapsed / 1000)}.")
             if all(succeeded(power) for power in powers.values()):
                 queries = sum(len(power.samples) for power in powers.values())
-                session.tagged(group=group).measure(group, elapsed_ms=elapsed, queries=queries)
+                session.tagged(group=group, **_excluded(phase)).measure(group, elapsed_ms=elapsed, queries=queries)
         return {f"{label}, {phase}": power.answers() for powers in done.values() for label, power in powers.items()}
 
     def _query(
@@ -398,13 +407,19 @@ class Mixed(Suite):
     ) -> None:
         done[label] = run_user(session.tagged(group=group), self.data, user, doing, role=group)
 
-    def _enrich(self, session: Session, *, doing: Callable[[str], None]) -> None:
+    def _enrich(self, session: Session, *, doing: Callable[[str], None], done: list[JobResult]) -> None:
         session = session.tagged(group=_ENRICHMENT)
         # Its own measures are a part of the time measured here, and would be counted twice.
         within = session.tagged(reference=True)
         ran = self.enrichment.enrich(
             replace(within, profile=Enrichment.profile, listener=ConcurrentListener(session.listener, doing))
         )
+        done.append(ran)
         elapsed = elapsed_ms([ran])
-        session.measure(_ENRICHMENT, elapsed_ms=elapsed)
+        session.tagged(**_excluded(session.part)).measure(_ENRICHMENT, elapsed_ms=elapsed)
         session.listener.note(f"{_ENRICHMENT}, {session.part}: {units.seconds(elapsed / 1000)}.")
+
+
+def _excluded(phase: str) -> Mapping[str, bool]:
+    """The tag of a part of this phase that excludes it from totals."""
+    return {"reference": True} if phase == TOGETHER else {}

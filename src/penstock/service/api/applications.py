@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import datetime, timezone
 from typing import Annotated
@@ -15,13 +15,13 @@ from typing import Annotated
 from anyio import to_thread
 from fastapi import APIRouter, Header, Query, Response
 
-from penstock.engine import uploads
 from penstock.engine.engine import OnWarning
 from penstock.engine.engines.registry import engine_of, is_statements
 from penstock.engine.interactive import session_server, sessions
 from penstock.engine.repository import listing
 from penstock.engine.tokens import Caller, Scope
 from penstock.errors import InvalidInput, NotFound
+from penstock.lake.model import Lake
 from penstock.lake.registry import Lakes
 from penstock.model import OWN_PROGRAMS, Application, ApplicationSpec, State
 from penstock.service import guards, responses
@@ -296,7 +296,7 @@ def results(application_id: str, service: CurrentService, caller: Reader) -> res
     found = visible(service, caller, application_id)
     with service.request_counts.counting(guards.RESULTS, caller.token_id):
         try:
-            lines = _read(service, found, "--output", below=sessions.RESULTS).splitlines()
+            lines = _results(service, found).splitlines()
         except NotFound:
             lines = []
         return responses.Results(items=[json.loads(line) for line in lines])
@@ -305,29 +305,44 @@ def results(application_id: str, service: CurrentService, caller: Reader) -> res
 @statements_router.get("/statements", summary="The SQL statements it ran")
 def text(application_id: str, service: CurrentService, caller: Reader) -> responses.Statements:
     found = visible(service, caller, application_id)
-    statements = _read(service, found, "--statements-file", below=uploads.PREFIX)
-    return responses.Statements(statements=statements.decode())
-
-
-def _read(service: Service, application: Application, option: str, *, below: str) -> bytes:
-    """Return the object that an argument names, if it is below the prefix: arguments are the user's.
-
-    Raises `InvalidInput` for an object above `MOST_RESULT_BYTES`.
-    """
-    address = sessions.argument(application.spec, option)
-    lake = service.engine.lake(Lakes(service.home).artifact_lake(application.spec.lake))
-    key = (address or "").removeprefix(f"{lake.root}/")
-    if not is_statements(application.spec) or not key.startswith(below) or ".." in key.split("/"):
+    if not is_statements(found.spec):
         raise NotFound(
-            f"{application.id} has no SQL statements here",
-            why="it is not a run of SQL statements, or they are on the machine where it was submitted",
-            fix="run statements with penstock sql",
+            f"{found.id} has no SQL statements",
+            why="it runs a program",
+            fix=f"POST /v1/applications/{found.id}/rerun submits it again",
         )
+    lake = _artifact_lake(service, found)
+    content = _limited(
+        lambda length: sessions.stored_statements(service.engine.store(lake.name), lake, found, length=length),
+        f"The statements of {found.id} are",
+    )
+    return responses.Statements(statements=content.decode())
+
+
+def _results(service: Service, application: Application) -> bytes:
+    """The object that an argument names, if it is below the prefix of results: arguments are the user's.
+
+    Raises `NotFound`, and `InvalidInput` for an object above `MOST_RESULT_BYTES`.
+    """
+    address = sessions.argument(application.spec, "--output")
+    lake = _artifact_lake(service, application)
+    key = (address or "").removeprefix(f"{lake.root}/")
+    if not is_statements(application.spec) or not key.startswith(sessions.RESULTS) or ".." in key.split("/"):
+        raise NotFound(f"{application.id} has no results of SQL statements")
+    store = service.engine.store(lake.name)
+    return _limited(lambda length: store.get(key, length=length), f"The object {address} is")
+
+
+def _artifact_lake(service: Service, application: Application) -> Lake:
+    return service.engine.lake(Lakes(service.home).artifact_lake(application.spec.lake))
+
+
+def _limited(read: Callable[[int], bytes], problem: str) -> bytes:
     # One byte more than the limit: the object may change between a look at its size and the read.
-    content = service.engine.store(lake.name).get(key, length=MOST_RESULT_BYTES + 1)
+    content = read(MOST_RESULT_BYTES + 1)
     if len(content) > MOST_RESULT_BYTES:
         raise InvalidInput(
-            f"The object {address} is too large for this request",
+            f"{problem} too large for this request",
             why=f"the limit is {MOST_RESULT_BYTES >> 20} MiB, since the service reads the object into memory",
             fix="read the object in the lake",
         )

@@ -37,7 +37,7 @@ class FakeKubernetes:
             return {"status": {"allowed": True}}
         whole = f"{path}/{body['metadata']['name']}"
         if whole in self.objects:
-            raise RequestRejected(409, "Kubernetes refused", why="already exists")
+            raise RequestRejected(409, "Kubernetes refused", why="already exists", reason="AlreadyExists")
         self.made.append(body["kind"])
         metadata = {
             **body["metadata"],

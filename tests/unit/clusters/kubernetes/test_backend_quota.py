@@ -15,6 +15,7 @@ from penstock.clusters.kubernetes.backend import KubernetesBackend, PostponedLau
 from penstock.clusters.kubernetes.client import Access, NamespaceQuotaExceeded, RequestRejected, _refused
 from penstock.errors import Forbidden, NotFound, PenstockError
 from penstock.home import Home
+from tests.unit.clusters.kubernetes.kubernetes_fake import FakeKubernetes
 from tests.unit.clusters.kubernetes.kubernetes_making import TARGET, launch
 
 QUOTA = NamespaceQuotaExceeded(403, "The namespace's quota is used up", why="exceeded quota: small", fix="wait")
@@ -78,6 +79,59 @@ def test_a_launch_without_room_waits_and_is_made_once(tmp_path: Path, monkeypatc
     backend.observe(handle)
     assert server.asked == ["Pod", "Pod", "Secret"]
     backend._clusters.forget(wanted.application_id)
+
+
+OTHERS_CHANGED_IT = (
+    'Operation cannot be fulfilled on resourcequotas "q": the object has been modified; please apply your changes'
+)
+
+
+def conflict(message: str, reason: str) -> PenstockError:
+    return _refused("/pods", httpx.Response(409, json={"message": message, "reason": reason}))
+
+
+def test_a_quota_that_others_changed_at_the_same_time_is_tried_again_and_is_no_existing_object(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(postponing, "_EVERY_SECONDS", 0.0)
+    kubernetes = FakeKubernetes()
+    refusals = [conflict(OTHERS_CHANGED_IT, "Conflict"), None, conflict(OTHERS_CHANGED_IT, "Conflict")]
+    create = kubernetes.create
+
+    def compete(path: str, body: dict[str, Any]) -> dict[str, Any]:
+        if refusals and (refused := refusals.pop(0)):
+            raise refused
+        return create(path, body)
+
+    monkeypatch.setattr(kubernetes, "create", compete)
+    backend = KubernetesBackend(Home(tmp_path), TARGET)
+    monkeypatch.setattr(backend, "_opened", kubernetes)
+    script = tmp_path / "a.py"
+    script.touch()
+    wanted = launch(spec=replace(launch().spec, application=str(script)))
+    handle = backend.handle(wanted.application_id)
+    backend.launch(wanted)
+    assert kubernetes.made == []
+    # The pod is admitted, its secret is not: the next look makes the rest.
+    waits = backend.observe(handle)
+    assert waits.reason is not None
+    assert "at the same time" in waits.reason.message
+    assert kubernetes.made == ["Pod"]
+    assert backend.observe(handle).phase is Phase.STARTING
+    assert kubernetes.made == ["Pod", "Secret"]
+    backend.release(handle)
+
+
+def test_only_an_existing_object_is_one() -> None:
+    exists = conflict('pods "a" already exists', "AlreadyExists")
+    assert isinstance(exists, RequestRejected)
+    assert exists.already_exists
+    # A pod may have the name of a quota's kind.
+    named = conflict('pods "resourcequotas" already exists', "AlreadyExists")
+    assert type(named) is RequestRejected
+    other = conflict("the object is being changed", "Conflict")
+    assert isinstance(other, RequestRejected)
+    assert not other.already_exists
 
 
 @pytest.mark.parametrize(

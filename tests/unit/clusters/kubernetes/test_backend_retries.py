@@ -115,6 +115,38 @@ def test_a_node_that_is_gone_is_no_fault_of_the_application(
     assert ended.reason.code == "node_lost"
 
 
+def test_a_new_supervisor_leaves_a_running_application_alone_whose_sidecar_ended_before(
+    kubernetes: FakeKubernetes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    backend = KubernetesBackend(Home(tmp_path), TARGET)
+    monkeypatch.setattr(backend, "_opened", kubernetes)
+    script = tmp_path / "a.py"
+    script.touch()
+    spec = ApplicationSpec(application=str(script), size=SIZE, name="n")
+    backend.launch(launch(spec=spec))
+    killed = container("keeper", terminated={"exitCode": 137, "reason": "OOMKilled"})
+    kubernetes.become(POD, **{**RUNS, "containerStatuses": [container("driver", running={}), killed]})
+    at = datetime.now(timezone.utc)
+    running = Application(ID, spec, State.RUNNING, submitted_at=at, admitted_at=at, cluster=backend.handle(ID))
+    reasons = []
+
+    def on_change(application: Application, observed: Observation | None) -> None:
+        if observed is not None:
+            reasons.append(application.reason and application.reason.code)
+            end = container("driver", terminated={"exitCode": 0})
+            kubernetes.become(POD, **{**RUNS, "containerStatuses": [end, killed]})
+
+    ended = Supervisor(
+        cast(ApplicationRepository, Memory(running)),
+        backend,
+        prepare=lambda _: launch(spec=spec),
+        store_artifacts=lambda *_: {},
+        grace_seconds=0.1,
+    ).run(ID, on_change)
+    assert reasons[:1] == ["keeper_lost"]
+    assert ended.state is State.FINISHED
+
+
 def test_who_looks_on_asks_the_next_attempt_with_its_own_token(
     kubernetes: FakeKubernetes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -148,6 +148,14 @@ def test_the_environment_is_the_applications_own_word_for_word() -> None:
     assert environment["MONEY"] == "$$(HOME)"
 
 
+def test_pods_know_whether_others_share_their_scratch() -> None:
+    on_nodes = replace(TARGET, scratch=Scratch(path="/mnt/nvme"))
+    for target, shared in ((TARGET, False), (on_nodes, True)):
+        for made in (manifest.driver_pod(target, launch()), manifest.executor_template(target, launch())):
+            names = {entry["name"] for one in containers(made).values() for entry in one.get("env", [])}
+            assert (layout.SHARED_SCRATCH in names) == shared
+
+
 def test_local_files_travel_under_their_own_names() -> None:
     wanted = launch()
     assert layout.local_keys(wanted) == {"file-0": "files/0/ein Vergleich, 100%.py"}

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from penstock.clusters.backend import Phase
-from penstock.clusters.kubernetes.pod_status import DriverState, driver_state, executor_failure, pending_reason
+from penstock.clusters.kubernetes.pod_status import DriverState, driver_state, executor_failure, pending_reason, summary
 from tests.unit.clusters.kubernetes.kubernetes_making import container, pod
 
 BORN = datetime(2026, 11, 22, 5, 0, tzinfo=timezone.utc)
@@ -72,6 +72,36 @@ def test_a_volume_that_cannot_be_mounted_is_found_in_the_events() -> None:
     found = seen(pod(phase="Pending"), events=[event])
     assert found.reason is not None
     assert "/mnt/nvme" in found.reason.message
+
+
+def event(reason: str, second: int, kind: str = "Normal", **more: str) -> dict[str, str]:
+    return {"type": kind, "reason": reason, "lastTimestamp": f"2026-11-22T05:09:{second:02}Z", **more}
+
+
+SECRET_MISSING = event("FailedMount", 10, "Warning", message='secret "app-1" not found')
+
+
+@pytest.mark.parametrize(
+    "later",
+    [
+        event("Pulling", 11),
+        event("Pulling", 10),
+        event("Created", 40),
+        {"type": "Normal", "reason": "Pulled", "eventTime": "2026-11-22T05:09:10.250000Z", "lastTimestamp": ""},
+    ],
+)
+def test_a_warning_that_the_pods_progress_has_overtaken_is_none(later: dict[str, str]) -> None:
+    for events in ([SECRET_MISSING, later], [later, SECRET_MISSING]):
+        assert seen(pod(phase="Pending"), after_seconds=900, events=events) == DriverState(Phase.STARTING)
+
+
+def test_a_warning_after_other_events_still_counts() -> None:
+    events = [event("FailedCreatePodSandBox", 30, "Warning", message="no network"), event("Scheduled", 5)]
+    for found in (events, [*events, event("SomethingElse", 50)]):
+        late = seen(pod(phase="Pending"), after_seconds=900, events=found)
+        assert late.permanent
+        assert late.reason is not None
+        assert "no network" in late.reason.message
 
 
 def test_an_end_keeps_its_exit_code_and_leaves_the_reason_to_what_the_driver_said() -> None:
@@ -213,3 +243,15 @@ def test_a_lost_executor_is_distinguished_from_a_released_one() -> None:
     done = {"exitCode": 0, "reason": "Completed"}
     assert executor_failure(executor(1, containerStatuses=[container("executor", terminated=done)])) is None
     assert executor_failure(executor(1, phase="Running")) is None
+
+
+def test_a_summary_has_numbers_whatever_the_records_of_processes_hold() -> None:
+    odd = {"ended": "text", "processes": {"executor-1": [1], "executor-2": {"cpu_seconds": "much"}, "x": {}}}
+    found = summary({**odd, "summary": None}, None)
+    assert list(found["processes"]) == ["driver", "executor-1", "executor-2"]
+    assert found["cpu_seconds"] is None
+    assert summary({"ended": None, "processes": "text"}, None)["cpu_seconds"] is None
+    known = summary(
+        {"ended": {"cpu_seconds": 2, "exit_code": 0}, "processes": {"executor-1": {"cpu_seconds": 1}}}, None
+    )
+    assert known["cpu_seconds"] == 3

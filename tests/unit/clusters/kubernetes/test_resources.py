@@ -64,6 +64,45 @@ def test_nodes_that_are_not_chosen_do_not_count() -> None:
     assert capacity_of([node("4", "16Gi", labels={"pool": "spark"})], target).cores == 2
 
 
+def taint(effect: str, key: str = "pool", value: str = "gpu") -> dict[str, str]:
+    return {"key": key, "value": value, "effect": effect}
+
+
+MASTER = {"key": "node-role.kubernetes.io/control-plane", "effect": "NoSchedule"}
+
+
+@pytest.mark.parametrize(
+    ("taints", "tolerations", "counts"),
+    [
+        ([MASTER], (), False),
+        ([taint("NoExecute")], (), False),
+        ([taint("PreferNoSchedule")], (), True),
+        ([MASTER], ({"key": MASTER["key"], "operator": "Exists"},), True),
+        ([MASTER], ({"key": MASTER["key"], "effect": "NoSchedule"},), True),
+        ([MASTER], ({"key": MASTER["key"], "operator": "Exists", "effect": "NoExecute"},), False),
+        ([taint("NoSchedule")], ({"key": "pool", "operator": "Equal", "value": "gpu"},), True),
+        ([taint("NoSchedule")], ({"key": "pool", "value": "other"},), False),
+        ([taint("NoSchedule")], ({"operator": "Exists"},), True),
+        ([taint("NoSchedule"), MASTER], ({"key": "pool", "value": "gpu"},), False),
+    ],
+)
+def test_a_node_counts_only_where_its_taints_are_tolerated(
+    taints: list[dict[str, str]], tolerations: tuple[dict[str, str], ...], counts: bool
+) -> None:
+    nodes = [node("4", "16Gi", taints=taints)]
+    assert bool(capacity_of(nodes, replace(TARGET, tolerations=tolerations)).cores) == counts
+    template = {"spec": {"tolerations": list(tolerations)}}
+    assert bool(capacity_of(nodes, replace(TARGET, executor_template=template)).cores) == counts
+
+
+def test_a_node_that_is_not_ready_has_no_room_and_no_size() -> None:
+    workers = [node("4", "16Gi"), node("16", "64Gi")]
+    for worker, status in zip(workers, ("True", "Unknown"), strict=True):
+        worker["status"]["conditions"] = [{"type": "Ready", "status": status}, {"type": "DiskPressure", "status": "x"}]
+    assert capacity_of(workers, TARGET).memory_bytes == 16 * GIB
+    assert current_capacity(workers, TARGET).node == Node(4, 16 * GIB)
+
+
 def test_a_pod_that_fits_on_no_node_waits_for_one_though_all_together_could_hold_it() -> None:
     size = ClusterSize(ProcessSize(1, GIB), ProcessSize(8, 4 * GIB), 1)
     problem = obstacle(size, [node("4", "16Gi")] * 4)

@@ -13,7 +13,13 @@ from typing import Any
 import pytest
 
 from penstock.engine.interactive import session_server
-from penstock.engine.interactive.sessions import LocalExchange, SessionProtocol, SessionRequest, Sessions
+from penstock.engine.interactive.sessions import (
+    LocalExchange,
+    SessionProtocol,
+    SessionRequest,
+    Sessions,
+    arguments,
+)
 from penstock.errors import ClusterError, InvalidInput, NotFound, StateError
 from penstock.model import Application, ApplicationSpec, ClusterSize, ProcessSize, Reason, State
 
@@ -193,15 +199,18 @@ class Objects(dict[str, bytes]):
     def put(self, key: str, content: bytes) -> None:
         self[key] = content
 
-    def get(self, key: str, default: Any = None) -> bytes:
-        return self[key]
+    def get(self, key: str, default: Any = None, *, length: int | None = None) -> bytes:
+        if key not in self:
+            raise NotFound(f"There is no object {key}")
+        return self[key][:length]
 
     def delete(self, key: str) -> None:
         del self[key]
 
 
 def exchange(store: Objects) -> LocalExchange:
-    return LocalExchange(SimpleNamespace(store=lambda _: store), SimpleNamespace(name="near"))  # type: ignore[arg-type]
+    lake = SimpleNamespace(name="near", root="s3a://bucket")
+    return LocalExchange(SimpleNamespace(store=lambda _: store), lake)  # type: ignore[arg-type]
 
 
 def test_line_separators_in_a_value_do_not_break_the_results(applications: Applications) -> None:
@@ -218,3 +227,35 @@ def test_results_that_cannot_be_parsed_stay_in_the_store(applications: Applicati
     with pytest.raises(ValueError, match="Expecting value"):
         exchange(store).take_results(submitted(applications, SessionRequest(SIZE)), "results", "SELECT 1")
     assert "results" in store
+
+
+def statements_run(applications: Applications, source: str) -> Application:
+    spec = ApplicationSpec("spark-internal", SIZE, "sql", arguments=arguments(output="o", limit=1, source=source))
+    return applications.submit(spec)
+
+
+def test_statements_are_found_whether_they_were_submitted_here_or_through_a_service(applications: Applications) -> None:
+    here = statements_run(applications, "/home/penstock/cache/statements-1.sql")
+    through_a_service = statements_run(applications, "s3a://bucket/penstock/uploads/ours/1/statements.sql")
+    store = Objects({"results": b"", "penstock/uploads/ours/1/statements.sql": b"SELECT 2"})
+    exchange(store).take_results(here, "results", "SELECT 1")
+    assert exchange(store).stored_statements(here) == "SELECT 1"
+    assert exchange(store).stored_statements(through_a_service) == "SELECT 2"
+
+
+@pytest.mark.parametrize(
+    ("source", "why"),
+    [
+        ("/home/penstock/cache/statements-1.sql", "its command ended before it had stored them"),
+        ("s3a://bucket/penstock/uploads/ours/1/a.sql", "penstock/uploads/ours/1/a.sql no longer exists"),
+        ("s3a://bucket/secrets/key", "its command ended"),
+        ("s3a://bucket/penstock/uploads/../../secrets/key", "its command ended"),
+    ],
+)
+def test_statements_that_are_gone_are_an_error_with_its_reason(
+    applications: Applications, source: str, why: str
+) -> None:
+    store = Objects({"secrets/key": b"secret"})
+    with pytest.raises(NotFound) as raised:
+        exchange(store).stored_statements(statements_run(applications, source))
+    assert why in raised.value.why

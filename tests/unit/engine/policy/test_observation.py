@@ -74,6 +74,12 @@ def test_what_waiting_will_not_mend_ends_it_with_that_reason() -> None:
     assert seen(permanent, application=application(State.STARTING)) == EndRequested(after(10), NO_ROOM)
 
 
+def test_what_would_have_prevented_a_start_does_not_end_what_has_started() -> None:
+    lost = Reason("keeper_lost", "the sidecar of its driver ended", "see its log")
+    unseen = Observation(Phase.STARTING, reason=lost, permanent=True)
+    assert seen(unseen) == Blocked(after(10), lost)
+
+
 def test_how_the_backend_explains_an_end_comes_before_the_drivers_words() -> None:
     killed = Reason("out_of_memory", "more than its limit", "--driver-memory")
     event = seen(Observation(Phase.ENDED, exit_code=137, reason=killed), errors="ModuleNotFoundError: …")

@@ -225,20 +225,36 @@ def test_a_curve_that_is_still_being_measured_says_so() -> None:
     assert report.document([*done, Run(last.description, last.samples[:-1])]).headline.startswith("Unfinished, ")
 
 
-def test_users_at_once_pay_for_a_cluster_each() -> None:
-    def application(user: int, submitted_ms: int, elapsed_ms: int) -> dict[str, Any]:
-        times = {"submitted_ms": submitted_ms, "elapsed_ms": elapsed_ms}
-        return {"kind": "application", "user": user, "repetition": 1, "attempt": 1, **times}
+def application(user: int, submitted_ms: int, elapsed_ms: int | None) -> dict[str, Any]:
+    times = {"submitted_ms": submitted_ms, "elapsed_ms": elapsed_ms}
+    return {"kind": "application", "user": user, "repetition": 1, "attempt": 1, **times}
 
+
+def test_users_at_once_pay_for_a_cluster_each() -> None:
+    hour = 3_600_000
     alone = run(4, [3600.0])
-    after = run(4, [3600.0], more=[application(1, 0, 100), application(1, 100, 100)])
-    together = run(4, [3600.0], more=[application(1, 0, 100), application(2, 50, 100), application(3, 60, 10)])
+    after = run(4, [3600.0], more=[application(1, 0, hour // 2), application(1, hour // 2, hour // 2)])
+    together = run(4, [3600.0], more=[application(user, user, hour) for user in (1, 2, 3)])
     assert [cost.concurrent_clusters(found) for found in (alone, after, together)] == [1, 1, 3]
     prices = pricefile.read_prices()
-    one, three = cost.run_cost(alone, prices), cost.run_cost(together, prices)
+    one, consecutive, three = (cost.run_cost(found, prices) for found in (alone, after, together))
+    assert consecutive.cost == one.cost
     assert three.cost == pytest.approx(3 * one.cost)
     assert one.gb_per_core_hour and three.gb_per_core_hour
     assert three.gb_per_core_hour == pytest.approx(one.gb_per_core_hour / 3)
     curve = cost.sizing([run(2, [10.0]), together])
     assert curve.clusters == 3
     assert curve.curve.measured[1].cost == pytest.approx(3 * 5)
+
+
+def test_a_phase_with_one_cluster_pays_for_one() -> None:
+    crowd = [application(user, 10_000, 20_000) for user in (1, 2, 3)]
+    found, prices = run(4, [30.0], more=[application(1, 0, 10_000), *crowd]), pricefile.read_prices()
+    hourly = cost.hourly(cost.cluster_size(found), prices)
+    assert cost.run_cost(found, prices).cost == pytest.approx(hourly * (10 + 3 * 20) / 3600)
+    assert cost.sizing([found], prices).curve.measured[0].cost == pytest.approx(hourly * (10 + 3 * 20) / 3600)
+
+
+def test_the_greatest_number_of_clusters_is_paid_for_where_a_time_is_unknown() -> None:
+    crowd = [application(user, 0, 30_000) for user in (1, 2)]
+    assert cost.mean_clusters(run(4, [30.0], more=[*crowd, application(3, 0, None)])) == 2.0

@@ -5,16 +5,19 @@ from __future__ import annotations
 import threading
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from penstock.errors import InvalidInput
+from penstock.lab import environment, launchers
+from penstock.lab.analysis import cost
 from penstock.lab.analysis.samples import measures_by_name
 from penstock.lab.report import report
 from penstock.lab.session import Session
 from penstock.lab.workloads.concurrency import Mixed
 from penstock.lab.workloads.pipelines import Enrichment
-from penstock.model import State
+from penstock.model import Application, State
 from tests.unit.lab.tpcds_world import World
 
 SUITE = Mixed(scale=0.1, users=2, queries=("q1", "q2"), users_queries=("q2", "q3"))
@@ -33,7 +36,8 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
 def test_each_part_is_measured_by_itself_and_then_with_the_others(world: World) -> None:
     run = world.measure(SUITE)
     assert run.outcome == "ok"
-    measures = [(sample["name"], sample["group"], sample["phase"]) for sample in run.of_kind("measure")]
+    of_parts = [sample for sample in run.of_kind("measure") if "group" in sample]
+    measures = [(sample["name"], sample["group"], sample["phase"]) for sample in of_parts]
     parts = [("single user", "single user"), ("2 users", "2 users"), ("enrich", "enrichment"), ("enrichment",) * 2]
     for phase in ("alone", "together"):
         own = [(name, group) for name, group, of in measures if of == phase]
@@ -41,10 +45,32 @@ def test_each_part_is_measured_by_itself_and_then_with_the_others(world: World) 
     assert [phase for *_, phase in measures] == ["alone"] * 4 + ["together"] * 4
 
 
-def test_what_the_enrichment_times_itself_is_counted_once(world: World) -> None:
-    run = world.measure(replace(SUITE, alone=False))
+def test_concurrent_parts_are_counted_once(world: World) -> None:
+    run = world.measure(SUITE)
     counted = {name for name, piece in measures_by_name(run).items() if not piece.excluded_from_total}
-    assert counted == {"single user, together", "2 users, together", "enrichment, together"}
+    assert counted == {"single user, alone", "2 users, alone", "enrichment, alone", "all parts, together"}
+    assert {"single user, together", "2 users, together", "enrichment, together"} < measures_by_name(run).keys()
+
+
+def test_the_phase_of_all_parts_ends_with_the_last_of_them(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The total has no second twice, while each application pays for all of its own."""
+    seconds = {"single user": 3, "2 users: user 1": 5, "2 users: user 2": 7, "Enrichment": 11}
+
+    def sample(application: Application, role: str, **more: Any) -> dict[str, Any]:
+        took = next((took for part, took in seconds.items() if part in application.spec.name), 1)
+        times = {"submitted_ms": 1_000_000, "elapsed_ms": took * 1000}
+        return {**environment.application_sample(application, role), **times}
+
+    monkeypatch.setattr(launchers, "application_sample", sample)
+    run = world.measure(replace(SUITE, alone=False))
+    assert cost.completed_work(run).seconds == (11.0,)
+    assert cost.mean_clusters(run) == pytest.approx((3 + 5 + 7 + 11) / 11)
+
+
+def test_a_failed_query_leaves_the_phase_of_all_parts_without_a_time(world: World) -> None:
+    world.failing = {"q1"}
+    run = world.measure(SUITE)
+    assert "all parts, together" not in {sample["name"] for sample in run.of_kind("measure")}
 
 
 def test_all_parts_are_at_work_at_the_same_time(world: World) -> None:

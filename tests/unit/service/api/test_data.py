@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from penstock.catalog.metastore import no_such_table
-from penstock.catalog.tables import Table
+from penstock.catalog.tables import Column, Table
 from penstock.engine import installation
 from penstock.engine.policy.scheduling import Instance
 from penstock.engine.tokens import Scope
@@ -65,6 +65,13 @@ def test_a_table_of_another_instance_is_as_one_that_does_not_exist(catalog: Stag
     assert str(hidden).replace("sales.gold", "sales.gone") == str(missing)
     assert catalog.client(Scope.READ, "team-a").get(f"/v1/tables/sales.gold{end}").status_code == 200
     assert catalog.client(Scope.READ, "team-b").get(f"/v1/tables/tpcds.gold{end}").status_code == 200
+
+
+def test_a_client_sees_the_defaults_that_only_spark_reads(catalog: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    filled = replace(FOUND[1], columns=(Column("a", "int"), Column("b", "int", default="5")))
+    monkeypatch.setattr(FakeMetastore, "tables", lambda *_: [filled])
+    items = catalog.client(Scope.READ).get("/v1/tables").json()["items"]
+    assert [Table.from_json(item) for item in items] == [filled]
 
 
 @pytest.fixture

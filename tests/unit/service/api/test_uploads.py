@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Iterator
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -130,6 +131,34 @@ def test_results_of_statements_come_only_from_where_drivers_leave_them(stage: St
     assert results("s3a://bucket/penstock/results/1.jsonl") == (200, [{"rows": [[1]]}])
     for output in ("s3a://bucket/secrets/key.jsonl", "s3a://bucket/penstock/results/../../secrets/key.jsonl"):
         assert results(output) == (200, [])
+
+
+def test_statements_are_found_whether_they_were_submitted_here_or_through_the_service(
+    stage: Stage, objects: Objects
+) -> None:
+    client = stage.client(Scope.SUBMIT)
+
+    def statements(source: str, *, stored: bytes | None = None) -> tuple[int, dict[str, Any]]:
+        body = {"application": "spark-internal", "main_class": "io.penstock.sql.SqlRunner"}
+        made = client.post("/v1/applications", json={**body, "arguments": ["--statements-file", source]}).json()
+        if stored is not None:
+            objects.kept[f"penstock/applications/{made['id']}/statements.sql"] = stored
+        answer = client.get(f"/v1/applications/{made['id']}/statements")
+        return answer.status_code, answer.json()
+
+    objects.kept |= {KEY: CONTENT, "secrets/key": b"secret"}
+    assert statements(f"s3a://bucket/{KEY}") == (200, {"statements": CONTENT.decode()})
+    assert statements("/root/cache/statements.sql", stored=b"SELECT 1") == (200, {"statements": "SELECT 1"})
+    for source in ("s3a://bucket/secrets/key", "s3a://bucket/penstock/uploads/../../secrets/key", "/etc/passwd"):
+        status, answer = statements(source)
+        assert (status, answer["why"]) == (404, "its command ended before it had stored them")
+
+
+def test_a_program_has_no_statements(stage: Stage, objects: Objects) -> None:
+    client = stage.client(Scope.SUBMIT)
+    made = client.post("/v1/applications", json={"application": "s3a://bucket/pi.py"}).json()
+    answer = client.get(f"/v1/applications/{made['id']}/statements")
+    assert (answer.status_code, answer.json()["why"]) == (404, "it runs a program")
 
 
 def test_results_that_would_fill_the_services_memory_are_left_in_the_lake(

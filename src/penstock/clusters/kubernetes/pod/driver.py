@@ -20,6 +20,7 @@ from typing import Any
 
 from penstock.clusters import shim
 from penstock.clusters.kubernetes import layout
+from penstock.clusters.kubernetes.pod.scratch import process_environment, working_directory
 from penstock.clusters.spark_settings import with_user_options
 from penstock.formats import as_properties, url_host
 from penstock.home import write_atomically, write_json
@@ -144,19 +145,28 @@ def main() -> None:
     lock = _lock()
     plan = json.loads((layout.LAUNCH / layout.PLAN).read_text(encoding="utf-8"))
     environment = {**os.environ, "PYSPARK_PYTHON": os.environ.get("PYSPARK_PYTHON", _PYTHON)}
-    with (layout.ARTIFACTS / "driver.out").open("ab", 0) as out, (layout.ARTIFACTS / "driver.err").open("ab", 0) as err:
+    with contextlib.ExitStack() as held:
+        out = held.enter_context((layout.ARTIFACTS / "driver.out").open("ab", 0))
+        err = held.enter_context((layout.ARTIFACTS / "driver.err").open("ab", 0))
+        try:
+            scratch = held.enter_context(working_directory(environment))
+        except OSError as error:
+            # The engine explains the failure from this file.
+            err.write(f"{error}\n".encode())
+            raise
         # The container's own output repeats the files for log collectors of the cluster.
         child = ChildProcess(
-            _command(plan),
-            environment=environment,
-            directory=layout.SCRATCH,
+            _command(plan, scratch),
+            environment=process_environment(environment, scratch),
+            directory=scratch,
             out=(out.write, partial(os.write, sys.stdout.fileno())),
             err=(err.write, partial(os.write, sys.stderr.fileno())),
             adopting=True,
         )
         end = child.wait(_Requests(child).apply)
-    write_json(layout.ENDED, end, mode=0o644)
-    os.close(lock)
+        # The sidecar need not wait for the removal of the working directory.
+        write_json(layout.ENDED, end, mode=0o644)
+        os.close(lock)
     sys.exit(end["exit_code"])
 
 
@@ -184,7 +194,7 @@ class _Requests:
             self._child.signal(signal.SIGTERM)
 
 
-def _command(plan: Mapping[str, Any]) -> list[str]:
+def _command(plan: Mapping[str, Any], scratch: Path) -> list[str]:
     java = jvm.find_java()
     size = ClusterSize.from_json(plan["size"])
     settings = {**plan["settings"], **_pod_settings(os.environ), **_python(plan["settings"])}
@@ -195,7 +205,7 @@ def _command(plan: Mapping[str, Any]) -> list[str]:
         java=java,
         jars=jvm.class_path(unused=jvm.UNUSED_IN_PODS),
         private=layout.PRIVATE,
-        scratch=layout.SCRATCH,
+        scratch=scratch,
         options=(*jvm.trust_options(java, authorities, cache=layout.TEMPORARY), *jvm_options()),
     )
     jars = f"{jvm.penstock_jars().as_uri()}/"

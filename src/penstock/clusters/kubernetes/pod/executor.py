@@ -6,6 +6,7 @@ The output reaches the driver's sidecar in order, each byte once, within a secon
 from __future__ import annotations
 
 import base64
+import contextlib
 import http.client
 import json
 import os
@@ -15,12 +16,14 @@ import threading
 import time
 from collections.abc import Mapping
 from functools import partial
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 from penstock.clusters.kubernetes import layout
 from penstock.clusters.kubernetes.layout import TOKEN_HEADER
 from penstock.clusters.kubernetes.pod.driver import ChildProcess, jvm_options
+from penstock.clusters.kubernetes.pod.scratch import process_environment, working_directory
 from penstock.lake.settings import AUTHORITIES_FILE
 from penstock.model import ProcessSize
 from penstock.runtime import jvm
@@ -124,20 +127,28 @@ def main() -> None:
     # Until an executor has the driver's settings, it reads the secret from this variable alone, not from the file that
     # the settings name. Later it reads that file, and uses its content in base 64 as the secret.
     secret = base64.b64encode((layout.KEYS / layout.AUTHENTICATION).read_bytes()).decode("ascii")
-    child = ChildProcess(
-        command(variables, node if known else None),
-        environment={**variables, _SECRET_VARIABLE: secret},
-        directory=layout.SCRATCH,
-        out=sinks,
-        err=sinks,
-        adopting=True,
-    )
-    end = child.wait()
-    forwarder.close(end)
+    with contextlib.ExitStack() as held:
+        try:
+            scratch = held.enter_context(working_directory(variables))
+        except OSError as error:
+            forwarder.write(f"{error}\n".encode())
+            forwarder.close({"exit_code": 1})
+            raise
+        child = ChildProcess(
+            command(variables, node if known else None, scratch),
+            environment={**process_environment(variables, scratch), _SECRET_VARIABLE: secret},
+            directory=scratch,
+            out=sinks,
+            err=sinks,
+            adopting=True,
+        )
+        end = child.wait()
+        # The output first: a deleted pod has a few seconds left, and the next pod of the node removes the rest.
+        forwarder.close(end)
     sys.exit(end["exit_code"])
 
 
-def command(variables: Mapping[str, str], node: str | None) -> list[str]:
+def command(variables: Mapping[str, str], node: str | None, scratch: Path = layout.SCRATCH) -> list[str]:
     """Return the executor's command line. The scheduler locates it by the name `node`, or by the pod's address."""
     java = jvm.find_java()
     authorities = layout.PRIVATE / AUTHORITIES_FILE
@@ -145,7 +156,7 @@ def command(variables: Mapping[str, str], node: str | None) -> list[str]:
         java=java,
         jars=jvm.class_path(unused=jvm.UNUSED_IN_PODS),
         private=layout.PRIVATE,
-        scratch=layout.SCRATCH,
+        scratch=scratch,
         options=(
             *jvm.trust_options(java, authorities if authorities.exists() else None, cache=layout.TEMPORARY),
             *jvm_options(),

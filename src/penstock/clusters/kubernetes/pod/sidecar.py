@@ -30,9 +30,9 @@ from pathlib import Path
 from typing import Any, Protocol
 from urllib.parse import parse_qs, unquote, urlsplit
 
-from penstock.clusters import spark_settings
+from penstock.clusters import driver_reports, spark_settings
 from penstock.clusters.kubernetes import layout
-from penstock.home import open_below, read_json, sizes_below, write_atomically
+from penstock.home import open_below, sizes_below, write_atomically
 from penstock.lake.credentials import parse_ini
 from penstock.lake.hdfs.webhdfs import HdfsObjectStore
 from penstock.lake.model import Lake, ObjectStore, artifact_key
@@ -81,6 +81,7 @@ _PUBLISHED = re.compile(r"/published/([a-z][a-z0-9.-]{0,63})")
 _TUNNEL = re.compile(r"/tunnel/(\d{1,5})")
 _MOST_BODY = 2 << 20
 _MOST_PIECE = 8 << 20
+_MOST_PUBLISHED = 1 << 20
 
 
 class SidecarState(Protocol):
@@ -122,7 +123,8 @@ class _Handler(BaseHTTPRequestHandler):
         elif url.path == "/pages":
             self._answer(json.dumps(self.state.pages()).encode())
         elif url.path.startswith("/artefacts/"):
-            self._artifact(unquote(url.path.removeprefix("/artefacts/")), parse_qs(url.query))
+            name = unquote(url.path.removeprefix("/artefacts/"), errors="surrogateescape")
+            self._artifact(name, parse_qs(url.query))
         elif published := _PUBLISHED.fullmatch(url.path):
             self._published(published[1])
         elif tunnel := _TUNNEL.fullmatch(url.path):
@@ -169,7 +171,8 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _published(self, name: str) -> None:
         try:
-            self._answer((layout.PUBLISHED / name).read_bytes())
+            with open_below(layout.PUBLISHED, name) as file:
+                self._answer(file.read(_MOST_PUBLISHED))
         except FileNotFoundError:
             self._answer(b"", HTTPStatus.NOT_FOUND)
 
@@ -335,6 +338,7 @@ _LAST_LINES_SECONDS = 2.0
 _LINGER_SECONDS = 60.0
 _LINGER_UNKEPT_SECONDS = 3600.0
 _NOTE = Path("/dev/termination-log")
+_MOST_ENDS = 10_000
 _LONGEST_NOTE = 4096
 """Kubernetes truncates a longer note."""
 _BEFORE_KILLED_SECONDS = 40.0
@@ -358,10 +362,10 @@ class Sidecar:
         """
         files = self._uploader.sizes()
         return {
-            "ended": read_json(layout.ENDED),
+            "ended": driver_reports.read(layout.WORK, layout.ENDED.name),
             "finished": self._finished,
-            "progress": read_json(layout.CLUSTER / "progress.json"),
-            "summary": read_json(layout.CLUSTER / "summary.json") if self._finished else None,
+            "progress": driver_reports.read(layout.CLUSTER, "progress.json"),
+            "summary": driver_reports.read(layout.CLUSTER, "summary.json") if self._finished else None,
             "processes": _ends(),
             "artefacts": files,
             "in_lake": sorted(self._uploader.complete(files)) if self._finished else [],
@@ -404,7 +408,7 @@ class Sidecar:
 
     def _write_termination_message(self) -> None:
         """Write the summary to the pod's status, for an engine that returns when this process has ended."""
-        note = json.dumps({"summary": read_json(layout.CLUSTER / "summary.json"), "processes": _ends()})
+        note = json.dumps({"summary": driver_reports.read(layout.CLUSTER, "summary.json"), "processes": _ends()})
         if len(note) <= _LONGEST_NOTE:
             with contextlib.suppress(OSError):
                 _NOTE.write_text(note, encoding="utf-8")
@@ -435,8 +439,12 @@ def _log_error(message: str, error: Exception) -> None:
 
 
 def _ends() -> dict[str, Any]:
-    """Return the recorded ends of executors."""
-    return {path.stem: read_json(path) for path in sorted(layout.WORK.glob("ends/executor-*.json"))}
+    """Return the recorded ends of executors, as submitted code may have left them: the driver can write there."""
+    directory = layout.WORK / "ends"
+    found = sorted(path.name for path in directory.glob("executor-*.json"))[:_MOST_ENDS]
+    return {
+        name.removesuffix(".json"): driver_reports.process_end(driver_reports.read(directory, name)) for name in found
+    }
 
 
 def main() -> None:

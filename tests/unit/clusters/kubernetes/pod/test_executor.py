@@ -49,6 +49,10 @@ def test_without_a_node_it_is_sparks_own_for_kubernetes() -> None:
     assert "--node" not in command
 
 
+def test_its_temporary_files_are_in_its_working_directory() -> None:
+    assert "-Djava.io.tmpdir=/own" in executor.command(VARIABLES, None, Path("/own"))
+
+
 def test_java_options_keep_their_order_and_their_blanks() -> None:
     command = executor.command(VARIABLES, None)
     first = command.index("-XX:+UseG1GC")

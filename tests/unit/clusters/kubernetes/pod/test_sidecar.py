@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from penstock.clusters.kubernetes import layout
 from penstock.clusters.kubernetes.pod import driver
 from penstock.clusters.kubernetes.pod import sidecar as module
 from penstock.clusters.kubernetes.pod.driver import ChildProcess
@@ -78,3 +79,33 @@ def test_a_child_is_read_on_where_what_it_says_cannot_be_written(
     )
     assert child.wait()["exit_code"] == 0
     assert len(b"".join(heard)) == 1_000_000
+
+
+def test_a_status_holds_no_more_than_a_report_whatever_a_program_wrote_in_its_place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    work, cluster, ends = tmp_path, tmp_path / "cluster", tmp_path / "ends"
+    for directory in (cluster, ends, work / "artefacts"):
+        directory.mkdir()
+    monkeypatch.setattr(layout, "WORK", work)
+    monkeypatch.setattr(layout, "CLUSTER", cluster)
+    monkeypatch.setattr(layout, "ARTIFACTS", work / "artefacts")
+    monkeypatch.setattr(layout, "ENDED", work / "ended.json")
+    sidecar = Sidecar({"application_id": "app-1", "lake": None})
+    (cluster / "progress.json").write_text('{"application_id": "spark-1"}')
+    (ends / "executor-1.json").write_text('{"exit_code": 0, "cpu_seconds": 1.5, "more": "text"}')
+    status = sidecar.status()
+    assert status["progress"] == {"application_id": "spark-1"}
+    expected = {"started_ms": None, "ended_ms": None, "exit_code": 0, "peak_rss_bytes": None, "cpu_seconds": 1.5}
+    assert status["processes"] == {"executor-1": expected}
+    for path in (cluster / "progress.json", work / "ended.json", ends / "executor-1.json", cluster / "endpoint"):
+        with path.open("wb") as file:
+            file.truncate(1 << 40)
+    status = sidecar.status()
+    assert (status["progress"], status["ended"]) == (None, None)
+    assert status["processes"] == {"executor-1": dict.fromkeys(expected)}
+    assert sidecar.pages() == {"port": None, "key": None}
+    (cluster / "progress.json").write_text("no JSON")
+    (work / "ended.json").unlink()
+    (work / "ended.json").symlink_to(ends)
+    assert (sidecar.status()["progress"], sidecar.status()["ended"]) == (None, None)

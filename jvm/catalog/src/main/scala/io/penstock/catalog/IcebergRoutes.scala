@@ -41,7 +41,7 @@ private[catalog] final class IcebergRoutes(catalog: BaseMetastoreViewCatalog wit
   private val handlers: Seq[(Endpoint, Handler)] = Seq(
     Endpoint.V1_LIST_NAMESPACES -> answer(call => CatalogHandlers.listNamespaces(catalog, call.parent)),
     Endpoint.V1_CREATE_NAMESPACE -> answer { call =>
-      val request = call.body[CreateNamespaceRequest]
+      val request = call.namespaceToCreate
       refuseNamespaceLocation(request.properties.keySet.asScala)
       CatalogHandlers.createNamespace(catalog, request)
     },
@@ -72,7 +72,7 @@ private[catalog] final class IcebergRoutes(catalog: BaseMetastoreViewCatalog wit
       CatalogHandlers.updateTable(catalog, call.table, request)
     },
     Endpoint.V1_DELETE_TABLE -> done(call => if (call.purge) purge(call.table) else drop(call.table)),
-    Endpoint.V1_RENAME_TABLE -> done(call => CatalogHandlers.renameTable(catalog, call.body[RenameTableRequest])),
+    Endpoint.V1_RENAME_TABLE -> done(call => CatalogHandlers.renameTable(catalog, call.renaming)),
     // A client's report on a scan: the protocol lets a catalog throw it away.
     Endpoint.V1_REPORT_METRICS -> done(_ => ()),
     Endpoint.V1_LIST_VIEWS -> answer(call => CatalogHandlers.listViews(catalog, call.namespace)),
@@ -89,7 +89,7 @@ private[catalog] final class IcebergRoutes(catalog: BaseMetastoreViewCatalog wit
       CatalogHandlers.updateView(catalog, call.view, request)
     },
     Endpoint.V1_DELETE_VIEW -> done(call => CatalogHandlers.dropView(catalog, call.view)),
-    Endpoint.V1_RENAME_VIEW -> done(call => CatalogHandlers.renameView(catalog, call.body[RenameTableRequest]))
+    Endpoint.V1_RENAME_VIEW -> done(call => CatalogHandlers.renameView(catalog, call.renaming))
   )
 
   /**
@@ -129,15 +129,16 @@ private[catalog] final class IcebergRoutes(catalog: BaseMetastoreViewCatalog wit
 
   /**
    * Drops the table, and deletes those of its files that lie at its own location: the metadata says which files are
-   * its, a client wrote it, and this process may delete everybody's.
+   * its, a client wrote it, and this process may delete everybody's. A failure to find out whose they are leaves the
+   * table.
    */
   private def purge(table: TableIdentifier): Unit =
     catalog.loadTable(table) match {
       case loaded: BaseTable =>
         val metadata = loaded.operations.current
+        val isOwn = locations.allows(table.namespace, metadata.location)
         drop(table)
-        if (locations.allows(table.namespace, metadata.location))
-          CatalogUtil.dropTableData(new DeletesWithin(loaded.io, metadata.location), metadata)
+        if (isOwn) CatalogUtil.dropTableData(new DeletesWithin(loaded.io, metadata.location), metadata)
       case _ => drop(table)
     }
 
@@ -222,6 +223,23 @@ private[catalog] final case class RestCall(parts: Map[String, String], query: Ma
   def snapshots: SnapshotMode =
     query.get("snapshots").fold(SnapshotMode.ALL)(mode => SnapshotMode.valueOf(mode.toUpperCase(Locale.ROOT)))
 
+  def namespaceToCreate: CreateNamespaceRequest = {
+    val asked = body[CreateNamespaceRequest]
+    CreateNamespaceRequest.builder
+      .withNamespace(RestCall.lowerCase(asked.namespace))
+      .setProperties(asked.properties)
+      .build()
+  }
+
+  def renaming: RenameTableRequest = {
+    def lowerCase(table: TableIdentifier) = TableIdentifier.of(RestCall.lowerCase(table.namespace), table.name)
+    val asked = body[RenameTableRequest]
+    RenameTableRequest.builder
+      .withSource(lowerCase(asked.source))
+      .withDestination(lowerCase(asked.destination))
+      .build()
+  }
+
   def body[T <: RESTRequest: ClassTag]: T = {
     val read =
       try RestCall.Json.readValue(bytes, implicitly[ClassTag[T]].runtimeClass.asInstanceOf[Class[T]])
@@ -259,5 +277,9 @@ private[catalog] object RestCall {
   }
 
   /** The levels of a namespace are parted by the character 0x1F. */
-  private def namespaceOf(text: String): Namespace = Namespace.of(text.split('\u001f'): _*)
+  private def namespaceOf(text: String): Namespace = lowerCase(Namespace.of(text.split('\u001f'): _*))
+
+  /** A namespace as the metastore lists it, which ignores case. */
+  private def lowerCase(namespace: Namespace): Namespace =
+    Namespace.of(namespace.levels.toIndexedSeq.map(_.toLowerCase(Locale.ROOT)): _*)
 }

@@ -6,53 +6,54 @@ import scala.jdk.CollectionConverters._
 
 import org.apache.hadoop.fs.Path
 import org.apache.iceberg.catalog.{Namespace, SupportsNamespaces}
-import org.apache.iceberg.exceptions.ForbiddenException
+import org.apache.iceberg.exceptions.{ForbiddenException, NoSuchNamespaceException}
 import org.apache.iceberg.io.{FileIO, InputFile, OutputFile}
 import org.apache.iceberg.view.ViewProperties
 import org.apache.iceberg.{TableMetadata, TableProperties}
 
 /**
- * The rule by which clients of the REST catalog name locations: within that of the table's own namespace, and in no
- * other one's. The catalog writes and deletes with credentials for everything, so a location that it believed would be
- * the way into another's files.
+ * The rule by which clients of the REST catalog name locations: within that of the table's own namespace, and neither
+ * in nor around another one's. The catalog writes and deletes with credentials for everything, so a location that it
+ * believed would be the way into another's files.
  */
 private[catalog] final class OwnLocations(catalog: SupportsNamespaces) {
 
-  /** @throws ForbiddenException for the first location that lies outside of the namespace */
+  /** @throws ForbiddenException for the first location that lies outside of the namespace, or around another one */
   def check(namespace: Namespace, named: Seq[String]): Unit =
     named.find(!allows(namespace, _)).foreach { location =>
       throw new ForbiddenException(
-        "The location %s is not within the namespace's own, %s",
+        "The location %s is not within the namespace's own, %s, or has another namespace's files",
         location,
         locationOf(namespace).getOrElse("which it has none")
       )
     }
 
-  def allows(namespace: Namespace, location: String): Boolean = allows(namespace, location, others(namespace))
-
-  private def allows(namespace: Namespace, location: String, others: => Seq[String]): Boolean = {
+  def allows(namespace: Namespace, location: String): Boolean = {
     val own = locationOf(namespace)
+    lazy val others = locationsBeside(namespace)
     // The namespace `default` lies around the others.
     def inner = others.filter(other => own.exists(OwnLocations.within(_, other)))
-    own.exists(OwnLocations.within(_, location)) && !inner.exists(OwnLocations.within(_, location))
+    own.exists(OwnLocations.within(_, location)) &&
+    !inner.exists(OwnLocations.within(_, location)) &&
+    !others.exists(OwnLocations.within(location, _))
   }
 
   /**
    * Whether all files of a table lie at its location, and nothing of another namespace does. Tables made of another
    * one's files (`system.snapshot`) have files elsewhere.
    */
-  def holdsAllOf(namespace: Namespace, table: TableMetadata): Boolean = {
-    lazy val elsewhere = others(namespace)
-    allows(namespace, table.location, elsewhere) &&
-    !elsewhere.exists(OwnLocations.within(table.location, _)) &&
-    OwnLocations.Properties.forall(name =>
-      Option(table.properties.get(name)).forall(OwnLocations.within(table.location, _))
-    ) &&
-    !table.propertyAsBoolean("snapshot", false)
-  }
+  def holdsAllOf(namespace: Namespace, table: TableMetadata): Boolean =
+    allows(namespace, table.location) &&
+      OwnLocations.Properties.forall(name =>
+        Option(table.properties.get(name)).forall(OwnLocations.within(table.location, _))
+      ) &&
+      !table.propertyAsBoolean("snapshot", false)
 
-  private def others(namespace: Namespace): Seq[String] =
-    catalog.listNamespaces.asScala.toSeq.filter(_ != namespace).flatMap(locationOf)
+  private def locationsBeside(namespace: Namespace): Seq[String] =
+    catalog.listNamespaces.asScala.toSeq.filter(_ != namespace).flatMap { other =>
+      try locationOf(other)
+      catch { case _: NoSuchNamespaceException => None } // Another client drops namespaces meanwhile.
+    }
 
   private def locationOf(namespace: Namespace): Option[String] =
     Option(catalog.loadNamespaceMetadata(namespace).get("location"))

@@ -1,6 +1,7 @@
 package io.penstock.catalog
 
 import java.nio.charset.StandardCharsets.UTF_8
+import java.util
 
 import scala.jdk.CollectionConverters._
 
@@ -19,8 +20,7 @@ class IcebergRoutesTest extends AnyFunSuite {
   private val columns = """{"type": "struct", "fields": [{"id": 1, "name": "id", "required": true, "type": "long"}]}"""
 
   /** A catalog with the namespaces `sales` and `stock`, and one around them, as the metastore's `default` is. */
-  private final class Fixture {
-    val catalog = new InMemoryCatalog
+  private final class Fixture(val catalog: InMemoryCatalog = new InMemoryCatalog) {
     catalog.initialize("memory", Map("warehouse" -> "s3a://lake/warehouse").asJava)
     for ((name, location) <- Seq("default" -> "", "sales" -> "/sales.db", "stock" -> "/stock.db"))
       catalog.createNamespace(Namespace.of(name), Map("location" -> s"s3a://lake/warehouse$location").asJava)
@@ -97,7 +97,7 @@ class IcebergRoutesTest extends AnyFunSuite {
     }
   }
 
-  test("a location within the outer namespace is not one of an inner namespace") {
+  test("a location within the outer namespace is not one of an inner namespace, nor around it") {
     val fixture = new Fixture
     def create(location: String) = fixture.ask(
       "POST",
@@ -105,6 +105,7 @@ class IcebergRoutesTest extends AnyFunSuite {
       s"""{"name": "orders", "schema": $columns, "location": "s3a://lake/warehouse/$location"}"""
     )
     intercept[ForbiddenException](create("stock.db/orders"))
+    intercept[ForbiddenException](create(""))
     assert(create("orders").isDefined)
   }
 
@@ -159,14 +160,14 @@ class IcebergRoutesTest extends AnyFunSuite {
     intercept[ForbiddenException](fixture.ask("POST", "namespaces/sales/properties", """{"removals": ["location"]}"""))
   }
 
-  test("a purge deletes the table's files, and none elsewhere that its metadata names") {
-    val fixture = new Fixture
-    val location = "s3a://lake/warehouse/sales.db/orders"
-    val table = fixture.catalog.buildTable(fixture.orders, schema).withLocation(location).create()
-    val files = table.io.asInstanceOf[InMemoryFileIO]
-    val (own, others) = (s"$location/data/1.parquet", "s3a://lake/warehouse/stock.db/2.parquet")
-    val added = table.newAppend()
-    for (path <- Seq(own, others)) {
+  private val purging = Map("purgeRequested" -> "true")
+
+  /** Create a table at this location, whose manifests name these files. */
+  private def tableOf(fixture: Fixture, table: TableIdentifier, location: String, paths: String*): InMemoryFileIO = {
+    val made = fixture.catalog.buildTable(table, schema).withLocation(location).create()
+    val files = made.io.asInstanceOf[InMemoryFileIO]
+    val added = made.newAppend()
+    for (path <- paths) {
       files.addFile(path, Array[Byte](1))
       added.appendFile(
         DataFiles
@@ -179,10 +180,69 @@ class IcebergRoutesTest extends AnyFunSuite {
       )
     }
     added.commit()
-    fixture.ask("DELETE", "namespaces/sales/tables/orders", query = Map("purgeRequested" -> "true"))
+    files
+  }
+
+  test("a purge deletes the table's files, and none elsewhere that its metadata names") {
+    val fixture = new Fixture
+    val location = "s3a://lake/warehouse/sales.db/orders"
+    val (own, others) = (s"$location/data/1.parquet", "s3a://lake/warehouse/stock.db/2.parquet")
+    val files = tableOf(fixture, fixture.orders, location, own, others)
+    fixture.ask("DELETE", "namespaces/sales/tables/orders", query = purging)
     assert(!fixture.catalog.tableExists(fixture.orders))
     assert(!files.fileExists(own))
     assert(files.fileExists(others))
+  }
+
+  test("a purge deletes no other namespace's files where the table's location lies around them") {
+    val fixture = new Fixture
+    val others = "s3a://lake/warehouse/stock.db/2.parquet"
+    val table = TableIdentifier.of("default", "orders")
+    val files = tableOf(fixture, table, "s3a://lake/warehouse", others)
+    fixture.ask("DELETE", "namespaces/default/tables/orders", query = purging)
+    assert(!fixture.catalog.tableExists(table))
+    assert(files.fileExists(others))
+  }
+
+  test("a purge that cannot decide which files are the table's drops nothing") {
+    var fails = false
+    val fixture = new Fixture(new InMemoryCatalog {
+      override def loadNamespaceMetadata(namespace: Namespace): util.Map[String, String] =
+        if (fails) throw new IllegalStateException("no metastore") else super.loadNamespaceMetadata(namespace)
+    })
+    fixture.create("orders")
+    fails = true
+    intercept[IllegalStateException](fixture.ask("DELETE", "namespaces/sales/tables/orders", query = purging))
+    assert(fixture.catalog.tableExists(fixture.orders))
+  }
+
+  test("a namespace that is dropped while locations are compared has none") {
+    val fixture = new Fixture(new InMemoryCatalog {
+      override def listNamespaces(): util.List[Namespace] =
+        (super.listNamespaces().asScala.toSeq :+ Namespace.of("dropped")).asJava
+    })
+    assert(fixture.create("orders", """, "location": "s3a://lake/warehouse/sales.db/elsewhere"""").isDefined)
+  }
+
+  test("a namespace is the same one in capitals, as the metastore has it") {
+    val fixture = new Fixture
+    val location = "s3a://lake/warehouse/sales.db/orders"
+    val created = fixture.ask(
+      "POST",
+      "namespaces/SALES/tables",
+      s"""{"name": "made", "schema": $columns, "location": "s3a://lake/warehouse/sales.db/made"}""",
+      Map("delegated" -> "true")
+    )
+    assert(created.get.asInstanceOf[LoadTableResponse].config.containsKey(IcebergRoutes.Delegable))
+    val files = tableOf(fixture, fixture.orders, location, s"$location/data/1.parquet")
+    fixture.ask("DELETE", "namespaces/Sales/tables/orders", query = purging)
+    assert(!files.fileExists(s"$location/data/1.parquet"))
+    val renaming =
+      """{"source": {"namespace": ["SALES"], "name": "made"}, "destination": {"namespace": ["Stock"], "name": "kept"}}"""
+    assert(fixture.ask("POST", "tables/rename", renaming).isEmpty)
+    assert(fixture.catalog.tableExists(TableIdentifier.of("stock", "kept")))
+    fixture.ask("POST", "namespaces", """{"namespace": ["Mine"], "properties": {"a": "b"}}""")
+    assert(fixture.catalog.loadNamespaceMetadata(Namespace.of("mine")).get("a") == "b")
   }
 
   test("a drop without a purge leaves the files") {

@@ -217,7 +217,8 @@ final private[commit] class JobOutput(
       )
     catch {
       case e: CommitInterrupted => throw e
-      case e: Throwable =>
+      // Only these say that the job is not decided, or was taken back for good.
+      case e: IOException =>
         mayBeDecided = false
         throw e
     }

@@ -82,7 +82,7 @@ final class AtomicMapredCommitter extends mapred.FileOutputCommitter {
  * for it: the task reports it before it ends. And the names of files are the output format's, `part-00000`, and say
  * neither which job's they are nor which attempt's: executors report each before they create it, so that what attempts
  * have left under these names can be aborted when the job is over. Two jobs that write the same files at once thus
- * abort each other's uploads; the one that commits later fails.
+ * abort each other's uploads; the one that commits later fails, and the first one's files stay.
  */
 final private[commit] class AtomicOutputCommitter(output: Path, job: String, context: JobContext)
     extends PathOutputCommitter(output, context) {

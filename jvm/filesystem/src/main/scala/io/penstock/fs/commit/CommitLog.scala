@@ -68,7 +68,10 @@ final private[commit] class CommitLog(bucket: ObjectStore, table: Location) {
   /** What is agreed of a job; none where nobody has carried it out, or its driver knows already that it has landed. */
   def outcome(job: String): Option[Outcome] = bucket.read(outcomeKey(job)).map(Outcome.read)
 
-  /** What is agreed of a job once this was proposed: what was proposed first. */
+  /**
+   * What is agreed of a job once this was proposed: what was proposed first. None where that has been forgotten
+   * meanwhile.
+   */
   def agree(job: String, proposed: Outcome): Option[Outcome] =
     if (bucket.create(outcomeKey(job), proposed.content)) Some(proposed) else outcome(job)
 
@@ -117,7 +120,7 @@ private[commit] object Outcome {
   /** Some of its files cannot come any more. It counts only while the record is unfinished: see [[TableCommit]]. */
   case object Losing extends Outcome("losing")
 
-  /** It is being undone, or was. */
+  /** It is being undone, or was; or its driver has given up a record that may still arrive, which is undone then. */
   case object Lost extends Outcome("lost")
 
   def read(content: Array[Byte]): Outcome = {

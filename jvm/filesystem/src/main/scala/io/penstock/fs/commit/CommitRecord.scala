@@ -10,10 +10,14 @@ import scala.util.control.NonFatal
 import com.fasterxml.jackson.databind.json.JsonMapper
 import com.fasterxml.jackson.databind.{DeserializationFeature, ObjectMapper}
 import com.fasterxml.jackson.module.scala.DefaultScalaModule
+import org.apache.commons.codec.binary.Hex
+import org.apache.commons.codec.digest.DigestUtils
 import org.apache.hadoop.fs.Path
 import org.apache.hadoop.fs.s3a.S3AFileSystem
 import org.apache.hadoop.fs.s3a.commit.CommitConstants
 import org.apache.hadoop.fs.s3a.commit.files.SuccessData
+
+import io.penstock.fs.store.EntityTag
 
 /** An object, or with a key that ends in a slash (or is empty) all objects below it. */
 final private[commit] case class Location(bucket: String, key: String) {
@@ -38,6 +42,24 @@ final private[commit] case class Part(etag: String, checksumAlgorithm: Option[St
 /** A file that a task has uploaded and nobody sees: completing the upload makes it appear, whole, at `key`. */
 final private[commit] case class Upload(bucket: String, key: String, id: String, parts: Vector[Part], bytes: Long) {
   def location: Location = Location(bucket, key)
+
+  /**
+   * Whether an object with this entity tag is the one that completing this upload makes. None where the tags of the
+   * store are not made of MD5 sums, as those of objects that are encrypted with keys of KMS are not.
+   */
+  def makes(tag: String): Option[Boolean] = {
+    val sums = parts.flatMap(part => EntityTag.strong(part.etag)).filter(Upload.Sum.matches)
+    val whole = s"${DigestUtils.md5Hex(Hex.decodeHex(sums.mkString))}-${sums.size}"
+    if (sums.isEmpty || sums.size != parts.size) None
+    // Some stores keep the tag of an only part.
+    else if (tag == whole || sums == Vector(tag)) Some(true)
+    else Option.when(Upload.Whole.matches(tag))(false)
+  }
+}
+
+private object Upload {
+  private val Sum = "[0-9a-f]{32}".r
+  private val Whole = "[0-9a-f]{32}-[0-9]+".r
 }
 
 /**

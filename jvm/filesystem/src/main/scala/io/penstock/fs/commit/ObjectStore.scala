@@ -15,7 +15,7 @@ import org.apache.hadoop.fs.s3a.impl.PutObjectOptions
 import software.amazon.awssdk.core.sync.RequestBody
 import software.amazon.awssdk.services.s3.model._
 
-import io.penstock.fs.store.StoreClient
+import io.penstock.fs.store.{EntityTag, StoreClient}
 
 /** An object as a listing shows it; `modified` in milliseconds since 1970, by the store's clock. */
 final private[commit] case class Listed(key: String, bytes: Long, modified: Long)
@@ -34,7 +34,8 @@ private[commit] trait ObjectStore {
   /** Objects whose key begins with `prefix`, ascending by the key's bytes: one request for each 1,000. */
   def list(prefix: String): Iterator[Listed]
 
-  def exists(key: String): Boolean
+  /** The entity tag of the object without its quotes, empty from a store that gives none; None where no object is. */
+  def entityTag(key: String): Option[String]
 
   def read(key: String): Option[Array[Byte]]
 
@@ -141,8 +142,9 @@ final private[commit] class S3AObjectStore(fs: S3AFileSystem) extends ObjectStor
       (listed, Option.when(page.isTruncated)(page.nextContinuationToken))
     }
 
-  override def exists(key: String): Boolean = retrying("look for", key) {
-    found(client.headObject(requests.newHeadObjectRequestBuilder(key).build())).isDefined
+  override def entityTag(key: String): Option[String] = retrying("look for", key) {
+    found(client.headObject(requests.newHeadObjectRequestBuilder(key).build()))
+      .map(head => EntityTag.strong(head.eTag).getOrElse(""))
   }
 
   override def read(key: String): Option[Array[Byte]] = retrying("read", key) {

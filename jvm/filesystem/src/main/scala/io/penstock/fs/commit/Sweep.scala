@@ -17,8 +17,9 @@ import io.penstock.fs.store.EmptyBodies
 /**
  * Finds what killed jobs have left below a prefix: finishes what was decided, removes what was not.
  *
- * Decided jobs are finished whatever their age: doing so beside a driver that lives is harmless. Everything else must
- * have been left alone since `cutoff` (milliseconds since 1970, by the store's clock).
+ * Decided jobs are finished whatever their age: doing so beside a driver that lives is harmless. Where uploads lie
+ * below the prefix, so are those of tables that the prefix is part of. Everything else must have been left alone since
+ * `cutoff` (milliseconds since 1970, by the store's clock).
  */
 final private[commit] class Sweep(buckets: ObjectStores, parallel: Parallel, cutoff: Long, dryRun: Boolean) {
 
@@ -28,7 +29,7 @@ final private[commit] class Sweep(buckets: ObjectStores, parallel: Parallel, cut
     val bucket = buckets(place.bucket)
     val survey = new Survey(place.bucket)
     bucket.list(place.key).foreach(survey.add)
-    val finished = survey.unfinished.flatMap(finish)
+    val finished = (survey.unfinished ++ unfinishedAbove(place)).flatMap(finish)
 
     val leftovers = survey.leftovers ++ Survey.grouped(place.bucket, bucket.uploads(place.key)).filterNot { uploads =>
       // In a dry run the uploads of what would be finished are still there.
@@ -36,6 +37,13 @@ final private[commit] class Sweep(buckets: ObjectStores, parallel: Parallel, cut
     }
     val removable = Survey.removable(leftovers, cutoff)
     Report(survey.objects, finished ++ leftovers.map(handle(bucket, _, removable)))
+  }
+
+  /** Uploads below a prefix within a table may be those of a decided job, whose record the prefix does not show. */
+  private def unfinishedAbove(place: Location): Vector[Location] = {
+    val bucket = buckets(place.bucket)
+    if (bucket.uploads(place.key).isEmpty) Vector.empty
+    else Survey.above(place).filter(table => new CommitLog(bucket, table).latest().exists(!_.finished))
   }
 
   private def finish(table: Location): Option[Row] = {
@@ -249,6 +257,13 @@ private[commit] object Survey {
     else if (name == "_temporary" || name.startsWith("_temporary-")) Some("temporary")
     else if (name.startsWith(".spark-staging-")) Some("staging")
     else None
+
+  /** The directories that a prefix is part of, and whose own objects a listing of it does not show. */
+  def above(place: Location): Vector[Location] =
+    place.key.indices.iterator
+      .filter(at => at == 0 || place.key(at - 1) == '/')
+      .map(at => Location(place.bucket, place.key.take(at)))
+      .toVector
 
   /** Uploads by the job whose id is in their name, or else by their directory. */
   def grouped(bucket: String, uploads: Iterator[PendingUpload]): Vector[Leftover.Uploads] =

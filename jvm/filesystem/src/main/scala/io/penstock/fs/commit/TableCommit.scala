@@ -15,7 +15,8 @@ import io.penstock.fs.metrics.Counters
  * finds what is left of it may remove that. Once it exists the job is carried out to its end: by its driver, or after
  * the driver's death by the next job that commits to the table, or by the sweep. Each step can be repeated, also by two
  * processes at once and after any pause: an upload that is no longer there but whose file is was completed by somebody,
- * and deletes name objects whose names are never used again.
+ * and deletes name objects whose names are never used again. Names that do not say the job (those of RDDs' files) may
+ * be another job's: such a file is recognised by its entity tag.
  *
  * It ends in one of two ways, [[Outcome.Landed]] or [[Outcome.Lost]], which those who carry it out agree on before
  * anything is deleted. A proposal that the job is losing counts while its record is unfinished: seen unfinished after
@@ -65,12 +66,15 @@ final private[commit] class TableCommit(
    */
   def version(): Long = settled()
 
-  /** What fails once a record is there, whatever it is: interrupted threads of stopped streams throw no IOException. */
+  /**
+   * What fails once a record is there, whatever it is: interrupted threads of stopped streams throw no IOException, and
+   * a machine without room for another thread throws an Error.
+   */
   private def knowing[A](record: CommitRecord)(work: => A): A =
     try work
     catch {
       case e: CommitLost => throw e
-      case e: Exception => throw new CommitInterrupted(record.job, table, e)
+      case e: Throwable => throw new CommitInterrupted(record.job, table, e)
     }
 
   /** Finishes what a driver left behind, if anything. Returns the record it finished. */
@@ -90,6 +94,7 @@ final private[commit] class TableCommit(
   ): Option[(Long, CommitRecord, Seq[Long])] = {
     val latest = settled()
     if (expected.exists(_ != latest)) throw new TableChanged(job, table)
+    requirePending(job, uploads)
     val generation = latest + 1
     val replaced = Replacing.replaced(
       Replacing.outermost(scopes).iterator.flatMap { scope =>
@@ -138,17 +143,63 @@ final private[commit] class TableCommit(
 
   /**
    * Whatever the reply, afterwards it is known whether the record is there, or the failure says that it is not known.
+   * An `IOException` of another kind says that the job is lost, even if its record comes after all.
    */
   private def append(generation: Long, record: CommitRecord): Boolean =
     try commitLog.append(generation, record)
     catch {
       case failure: IOException =>
-        val there =
-          try commitLog.holds(generation, record)
-          catch { case _: IOException => throw new CommitInterrupted(record.job, table, failure) }
-        if (!there) throw failure
+        if (!arrived(generation, record, failure)) throw failure
         true
+      case failure: Throwable => throw new CommitInterrupted(record.job, table, failure)
     }
+
+  /**
+   * Whether the record is there after a creation that failed. That it is not there yet proves nothing, since the
+   * request may still be on its way: the job is lost only once that is agreed.
+   */
+  private def arrived(generation: Long, record: CommitRecord, failure: IOException): Boolean =
+    try
+      commitLog.holds(generation, record) || (commitLog.agree(record.job, Outcome.Lost) match {
+        case Some(Outcome.Lost) => false
+        // Somebody else has seen the record, and carries it out.
+        case Some(_) => true
+        case None => throw new CommitInterrupted(record.job, table, failure)
+      })
+    catch {
+      case interrupted: CommitInterrupted => throw interrupted
+      case unknown: Throwable =>
+        failure.addSuppressed(unknown)
+        throw new CommitInterrupted(record.job, table, failure)
+    }
+
+  /**
+   * Throws an `IOException` where an upload is gone whose name does not say whose it is: another job of the same names
+   * has landed and aborted it, and the file that is there is that job's.
+   */
+  private def requirePending(job: String, uploads: Vector[Upload]): Unit = {
+    val unnamed = uploads.filterNot(upload => Leftovers.belongsTo(job, upload.key))
+    if (unnamed.nonEmpty) {
+      val listed = CommitRecord
+        .places(table, unnamed.map(_.location))
+        .flatMap(place => buckets(place.bucket).uploads(place.key).map(_.id))
+        .toSet
+      // MinIO lists uploads by their whole key only. A helper may have completed ours for a record that was void.
+      val gone = parallel.filter(unnamed.filterNot(upload => listed(upload.id)))(upload =>
+        !isPending(upload) && !isMadeOf(upload)
+      )
+      for (upload <- gone.headOption)
+        throw new IOException(
+          s"Job $job was not committed to $table: ${gone.size} of its ${uploads.size} uploads, such as that to " +
+            s"${upload.location}, were aborted meanwhile. Another job has written files of the same names, or a rule of " +
+            "the bucket removes unfinished uploads too early; the table is as it was"
+        )
+    }
+  }
+
+  /** Whether the file is known to be this upload's. */
+  private def isMadeOf(upload: Upload): Boolean =
+    buckets(upload.bucket).entityTag(upload.key).flatMap(upload.makes).contains(true)
 
   private def isPending(upload: Upload): Boolean = buckets(upload.bucket).uploads(upload.key).exists(_.id == upload.id)
 
@@ -188,7 +239,7 @@ final private[commit] class TableCommit(
    */
   private def carryOut(generation: Long, record: CommitRecord, superseded: Seq[Long], own: Boolean): Unit = {
     def finished(): Unit = if (own) requireLanded(record)
-    val missing = parallel.filter(record.uploads)(upload => !isCompleted(upload))
+    val missing = parallel.filter(record.uploads)(upload => !isCompleted(record.job, upload))
     // A file that was here may have been replaced by a later job: then somebody has carried out this record.
     if (missing.nonEmpty && !commitLog.holds(generation, record)) finished()
     else
@@ -235,11 +286,16 @@ final private[commit] class TableCommit(
     case _ => throw new IOException("somebody else has finished it, and how is not recorded any more")
   }
 
-  private def isCompleted(upload: Upload): Boolean = {
+  /**
+   * Completes the upload, or finds that somebody has. A file whose name says the job is the job's; another is by its
+   * entity tag, since a job of the same names may have written it. Where the store's tags do not tell, it counts.
+   */
+  private def isCompleted(job: String, upload: Upload): Boolean = {
     val bucket = buckets(upload.bucket)
+    val isNamed = Leftovers.belongsTo(job, upload.key)
     bucket.complete(upload) || Iterator.range(0, Looks).exists { look =>
       if (look > 0) clock.sleep(100L << look)
-      bucket.exists(upload.key)
+      bucket.entityTag(upload.key).exists(tag => isNamed || upload.makes(tag).getOrElse(true))
     }
   }
 
@@ -249,7 +305,10 @@ final private[commit] class TableCommit(
    */
   private def undo(generation: Long, record: CommitRecord, superseded: Seq[Long], missing: Seq[Upload]): Nothing = {
     commitLog.confirmLost(record.job)
-    for ((bucket, files) <- record.uploads.groupBy(_.bucket)) buckets(bucket).delete(files.map(_.key))
+    val (named, unnamed) = record.uploads.partition(upload => Leftovers.belongsTo(record.job, upload.key))
+    // Another job's files of the same names stay.
+    val own = named ++ parallel.filter(unnamed)(isMadeOf)
+    for ((bucket, files) <- own.groupBy(_.bucket)) buckets(bucket).delete(files.map(_.key))
     tidy(record)
     commitLog.finish(generation, superseded, own = None)
     throw new CommitLost(record, table, missing.headOption)
@@ -298,7 +357,7 @@ private[commit] object Clock {
 }
 
 /** The job is decided, or may be: it must not be taken back, and need not be run again. */
-final class CommitInterrupted private[commit] (job: String, table: Location, cause: Exception)
+final class CommitInterrupted private[commit] (job: String, table: Location, cause: Throwable)
     extends IOException(
       s"The commit of job $job to $table was interrupted: $cause. If it was decided, its data appears " +
         "whole as soon as the next job writes to the table, or penstock lake sweep is run; if not, it never does. " +
@@ -348,5 +407,5 @@ private[commit] object Leftovers {
     parallel.map(found) { case (bucket, upload) => bucket.abort(upload.key, upload.id) }: Unit
   }
 
-  private def belongsTo(job: String, key: String): Boolean = key.substring(key.lastIndexOf('/') + 1).contains(job)
+  def belongsTo(job: String, key: String): Boolean = key.substring(key.lastIndexOf('/') + 1).contains(job)
 }

@@ -288,7 +288,7 @@ final private[read] class ResumingDownload(
   private def fill(start: Long, into: Array[Byte], offset: Int, length: Int): Int =
     source.retrying("read") {
       attempt()
-      val wanted = math.min(length.toLong, end - start).toInt
+      val wanted = math.max(0L, math.min(length.toLong, end - start)).toInt
       if (position == 0) check = if (wanted == whole) tags.check(etag) else None
       try
         while (position - start < wanted) {
@@ -307,7 +307,7 @@ final private[read] class ResumingDownload(
           close()
           throw e
       }
-      wanted.max(0)
+      wanted
     }
 
   override def close(): Unit =

@@ -59,7 +59,7 @@ final private[read] class PositionedPageReader(
    */
   def read(into: Array[Byte], offset: Int, length: Int): Int = {
     begin()
-    val wanted = math.min(length.toLong, layout.length - position).toInt
+    val wanted = left(length)
     var done = 0
     while (done < wanted)
       if (page != null && position >= pageStart && position < pageEnd) {
@@ -81,7 +81,7 @@ final private[read] class PositionedPageReader(
     begin()
     val start = into.position()
     val limit = into.limit()
-    val until = start + math.min((limit - start).toLong, layout.length - position).toInt
+    val until = start + left(limit - start)
     while (into.position() < until)
       if (page != null && position >= pageStart && position < pageEnd) {
         val n = math.min((until - into.position()).toLong, pageEnd - position).toInt
@@ -103,6 +103,9 @@ final private[read] class PositionedPageReader(
       }
     ended(into.position() - start)
   }
+
+  /** How many of so many bytes the object has behind the position, which may be gigabytes behind the object's end. */
+  private def left(wanted: Int): Int = math.max(0L, math.min(wanted.toLong, layout.length - position)).toInt
 
   private def begin(): Unit =
     step = if (firstRead || position == readUntil) ReadAhead.ReadOn else ReadAhead.Jump

@@ -40,13 +40,19 @@ final private[read] class ReadThroughStream(
   /** Where the response stands. */
   private var position = from
 
+  /** Whether a read has failed: the download may have taken bytes that no reader received. */
+  private var broken = false
+
   /** The page of which bytes were read last, which is counted once. */
   private var passing = -1L
 
-  /** Whether the byte, with its page if pages are kept, is still to come in this response, and soon enough. */
+  /**
+   * Whether the byte, with its page if pages are kept, is still to come in this response, and soon enough. No byte is
+   * once a read has failed.
+   */
   def reaches(at: Long): Boolean = {
     val gap = (if (use != Straight) layout.start(layout.pageOf(at)) else at) - position
-    at < until && gap >= 0 && (gap == 0 || gap < readOver)
+    !broken && at < until && gap >= 0 && (gap == 0 || gap < readOver)
   }
 
   /**
@@ -126,9 +132,22 @@ final private[read] class ReadThroughStream(
     page
   }
 
-  /** @return how many bytes there were: fewer only if the object has ended */
+  /**
+   * Takes the next bytes of the response. A failure ends the stream for good, since where the download stands is not
+   * known then: what follows would be taken for bytes of another position.
+   *
+   * @return
+   *   how many bytes there were: fewer only if the object has ended
+   */
   private def next(into: Array[Byte], offset: Int, wanted: Int): Int = {
-    val length = resolver.reading(download.read(into, offset, wanted))
+    val length =
+      try resolver.reading(download.read(into, offset, wanted))
+      catch {
+        case failure: Throwable =>
+          broken = true
+          close()
+          throw failure
+      }
     Counters.BytesFetched.add(length.toLong)
     position += wanted
     length

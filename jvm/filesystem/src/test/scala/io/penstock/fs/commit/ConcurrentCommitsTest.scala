@@ -60,6 +60,11 @@ class ConcurrentCommitsTest extends AnyFunSuite {
     check(6000 until 6400, World(outsiders = 2, helpers = 1, sleeps = true, deaths = true, lostReplies = true))
   }
 
+  test("a job whose records arrive when it has given them up has happened as a whole or not at all") {
+    check(9000 until 9400, World(latePuts = true))
+    check(9400 until 9800, World(latePuts = true, helpers = 1, sleeps = true, lostReplies = true))
+  }
+
   test("jobs whose clocks are wrong leave what some order of them leaves, also where others die and sleep") {
     check(7000 until 7200, World(skewed = true, helpers = 1))
     check(7200 until 7500, World(skewed = true, helpers = 1, deaths = true, sleeps = true, lostReplies = true))
@@ -121,6 +126,8 @@ private object ConcurrentCommitsTest {
   case object Dynamic extends Mode("dynamic overwrite")
 
   /**
+   * @param latePuts
+   *   whether a creation may fail and take effect at any later step
    * @param outsiders
    *   that delete a file of the table or abort an upload, at any step
    * @param helpers
@@ -136,6 +143,7 @@ private object ConcurrentCommitsTest {
   final case class World(
       deaths: Boolean = false,
       lostReplies: Boolean = false,
+      latePuts: Boolean = false,
       sleeps: Boolean = false,
       outsiders: Int = 0,
       helpers: Int = 0,
@@ -183,7 +191,7 @@ private object ConcurrentCommitsTest {
       Job(s"job$number", mode, files.toSet)
     })
     private val strangers = (1 to helpers).map(n => s"helper$n") ++ (1 to outsiders).map(n => s"outsider$n") ++
-      (1 to attempts).map(n => s"attempt$n")
+      (1 to attempts).map(n => s"attempt$n") ++ Option.when(latePuts)("network")
     private val initial = Set("table/p=0/old", "table/p=1/old")
     private val dies =
       jobs.map(job => job.name -> (if (deaths && random.nextBoolean()) 1 + random.nextInt(25) else -1)).toMap
@@ -208,7 +216,8 @@ private object ConcurrentCommitsTest {
       val replies = new Random(seed * 31 + job.name.hashCode)
       def loseReply(): Unit =
         if (lostReplies && replies.nextInt(12) == 0) throw new MemoryStore.ReplyLost
-      val buckets = new ObjectStores(_ => store.bucket(_ => interleaving.step(job.name), _ => loseReply()))
+      def isLate = latePuts && replies.nextInt(4) == 0
+      val buckets = new ObjectStores(_ => store.bucket(_ => interleaving.step(job.name), _ => loseReply(), _ => isLate))
       val uploads = job.files.toVector.sorted.map(store.upload)
       outcomes.put(job.name, Unknown)
       val outcome =
@@ -252,9 +261,19 @@ private object ConcurrentCommitsTest {
       if (when.nextBoolean()) store.bucket(_ => interleaving.step(name)).abort(upload.key, upload.id)
     }
 
+    /** Brings what is under way, now and then. */
+    private def bring(name: String, interleaving: Interleaving): Unit = {
+      val when = new Random(seed + name.hashCode)
+      for (_ <- 1 to 5) {
+        (0 to when.nextInt(10)).foreach(_ => interleaving.step(name))
+        store.arrive()
+      }
+    }
+
     private def act(name: String, interleaving: Interleaving): Unit = jobs.find(_.name == name) match {
       case Some(job) => commit(job, interleaving)
       case None if name.startsWith("helper") => help(name, interleaving)
+      case None if name == "network" => bring(name, interleaving)
       case None if name.startsWith("attempt") => attempt(name, interleaving)
       case None => meddle(name, interleaving)
     }
@@ -268,6 +287,7 @@ private object ConcurrentCommitsTest {
         (name, step) => sleeper.contains(name -> step)
       )
       interleaving.run(act(_, interleaving))
+      store.arrive()
       new TableCommit(new ObjectStores(_ => store.bucket()), Table, new Parallel(1), patience = 0, store.clock())
         .rollForward()
 

@@ -4,6 +4,9 @@ import java.io.IOException
 
 import scala.collection.immutable.{SortedMap, TreeMap}
 
+import org.apache.commons.codec.binary.Hex
+import org.apache.commons.codec.digest.DigestUtils
+
 /**
  * A store with exactly the promises that a commit relies on: one object at a time, and one winner of a creation.
  *
@@ -17,6 +20,7 @@ final class MemoryStore(conditional: Boolean = true) {
 
   private var uploads = 0
   private var time = 0L
+  private var tags = Map.empty[String, String].withDefaultValue("")
   private var modified = Map.empty[String, Long].withDefaultValue(0L)
 
   /** A task's write: the file is there, and nobody sees it. */
@@ -24,7 +28,7 @@ final class MemoryStore(conditional: Boolean = true) {
     uploads += 1
     val id = s"upload-$uploads"
     pending += id -> PendingUpload(key, id, 0)
-    Upload(MemoryStore.Name, key, id, Vector(Part("etag", None, None)), 1)
+    Upload(MemoryStore.Name, key, id, Vector(Part(DigestUtils.md5Hex(id), None, None)), 1)
   }
 
   /** The time by a clock that goes wrong by so many milliseconds; every pause of one process passes for all. */
@@ -34,6 +38,15 @@ final class MemoryStore(conditional: Boolean = true) {
     override def sleep(pause: Long): Unit = MemoryStore.this.synchronized(time += pause)
   }
 
+  /** As S3 makes it of an upload's parts. */
+  private def tagOf(upload: Upload): String = {
+    val sums = upload.parts.map(part => Hex.decodeHex(part.etag))
+    s"${DigestUtils.md5Hex(sums.reduce(_ ++ _))}-${sums.size}"
+  }
+
+  /** Whether the object is what completing the upload has made. */
+  def holds(upload: Upload): Boolean = synchronized(objects.contains(upload.key) && tags(upload.key) == tagOf(upload))
+
   def keys: Set[String] = synchronized(objects.keySet.toSet)
 
   /** A write by somebody who knows nothing of commits. */
@@ -41,16 +54,35 @@ final class MemoryStore(conditional: Boolean = true) {
 
   private[commit] def abort(upload: PendingUpload): Unit = synchronized(pending -= upload.id)
 
-  /** The store as one process sees it. `before` and `after` each operation may throw. */
-  private[commit] def bucket(before: String => Unit = _ => (), after: String => Unit = _ => ()): ObjectStore =
-    new MemoryBucket(before, after)
+  /** Creations whose senders have given up, and which the store has not received yet. */
+  private var underWay = Vector.empty[(String, Array[Byte])]
 
-  final private class MemoryBucket(before: String => Unit, after: String => Unit) extends ObjectStore {
+  /** What is under way arrives. */
+  def arrive(): Unit = synchronized {
+    underWay.foreach { case (key, content) => if (!objects.contains(key)) put(key, content) }
+    underWay = Vector.empty
+  }
 
-    private def put(key: String, content: Array[Byte]): Unit = {
-      objects += key -> content
-      modified += key -> time
-    }
+  private def put(key: String, content: Array[Byte]): Unit = {
+    objects += key -> content
+    tags -= key
+    modified += key -> time
+  }
+
+  /**
+   * The store as one process sees it. `before` and `after` each operation may throw.
+   *
+   * @param late
+   *   whether a creation fails for its sender, and takes effect when the store is told to [[arrive]]
+   */
+  private[commit] def bucket(
+      before: String => Unit = _ => (),
+      after: String => Unit = _ => (),
+      late: String => Boolean = _ => false
+  ): ObjectStore = new MemoryBucket(before, after, late)
+
+  final private class MemoryBucket(before: String => Unit, after: String => Unit, late: String => Boolean)
+      extends ObjectStore {
 
     private def operation[A](name: String)(work: => A): A = {
       before(name)
@@ -70,7 +102,9 @@ final class MemoryStore(conditional: Boolean = true) {
         .iterator
     }
 
-    override def exists(key: String): Boolean = operation(s"exists $key")(objects.contains(key))
+    override def entityTag(key: String): Option[String] = operation(s"exists $key") {
+      Option.when(objects.contains(key))(tags(key))
+    }
 
     override def read(key: String): Option[Array[Byte]] = operation(s"read $key")(objects.get(key))
 
@@ -78,6 +112,10 @@ final class MemoryStore(conditional: Boolean = true) {
       operation(s"write $key")(put(key, content))
 
     override def create(key: String, content: Array[Byte]): Boolean = operation(s"create $key") {
+      if (late(key)) {
+        underWay :+= key -> content
+        throw new MemoryStore.ReplyLost
+      }
       val free = !conditional || !objects.contains(key)
       if (free) put(key, content)
       free
@@ -90,6 +128,7 @@ final class MemoryStore(conditional: Boolean = true) {
       if (known) {
         pending -= upload.id
         put(upload.key, Array[Byte](1))
+        tags += upload.key -> tagOf(upload)
       }
       known
     }

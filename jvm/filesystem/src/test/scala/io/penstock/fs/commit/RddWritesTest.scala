@@ -319,6 +319,26 @@ class ReportedTaskOutputTest extends AnyFunSuite with BeforeAndAfterAll {
     assert(text("unanswered").contains("heard") && pending("unanswered").isEmpty)
   }
 
+  test("of two jobs that write the same file the later one fails, and the first one's file stays") {
+    val (id, output, driver) = job("equal")
+    val laterDriver = new Attempt("later", output, 0).committer
+    laterDriver.setupJob(null)
+    reports.clear()
+    for (writer <- Seq(id, "later")) {
+      val attempt = new Attempt(writer, output, 0)
+      attempt.write(s"of $writer")
+      attempt.commit()
+    }
+    driver.commitJob(null)
+    assert(intercept[java.io.IOException](laterDriver.commitJob(null)).getMessage.contains("same names"))
+    laterDriver.abortJob(null, null)
+    assert(text("equal").contains(s"of $id") && pending("equal").isEmpty)
+    // By which a file is known to be a job's where only its name is there.
+    val uploads = reports.collect { case TaskReport.Committed(of, _, written) => of -> written.uploads.head }.toMap
+    val tag = bucket.etag("equal/part-r-00000").get
+    assert(uploads(id).makes(tag).contains(true) && uploads("later").makes(tag).contains(false))
+  }
+
   test("files are reported before they are created") {
     val (id, output, driver) = job("announced")
     reports.clear()

@@ -232,7 +232,7 @@ class StoreCommitTest extends AnyFunSuite with BeforeAndAfterAll {
     undecided.append(Seq("p=1"), "old")
     val id = undecided.newJob()
     val uploads = undecided.attempt(id, Seq("p=1"), "new").uploads
-    gateway.inject(Fault.Reset, times = 1000)(r => r.method == "PUT" && r.path.contains(CommitLog.Directory))
+    gateway.inject(Fault.Reset, times = 1000)(r => isCommitLogs(r) && !r.path.endsWith(".outcome"))
     val output = undecided.job(id, dynamic = true)
     val failure =
       try intercept[IOException](output.commit(uploads))
@@ -240,8 +240,27 @@ class StoreCommitTest extends AnyFunSuite with BeforeAndAfterAll {
     assert(!failure.isInstanceOf[CommitInterrupted])
     output.abort()
     assert(undecided.contents == Seq("p=1" -> "old"))
-    assert(undecided.remains.isEmpty)
+    // Should the record arrive after all.
+    assert(undecided.remains == Seq(s"undecided/${CommitLog.Directory}$id.outcome"))
   }
+
+  test("a store that stays away leaves a job that may be decided, and is not taken back") {
+    val unknown = table("unknown")
+    unknown.append(Seq("p=1"), "old")
+    val id = unknown.newJob()
+    val uploads = unknown.attempt(id, Seq("p=1"), "new").uploads
+    gateway.inject(Fault.Reset, times = 1000)(isCommitLogs)
+    val output = unknown.job(id, dynamic = true)
+    try intercept[CommitInterrupted](output.commit(uploads))
+    finally gateway.heal()
+    output.abort()
+    assert(unknown.contents == Seq("p=1" -> "old") && unknown.remains.size == 1)
+    unknown.sweep()
+    assert(unknown.contents == Seq("p=1" -> "old") && unknown.remains.isEmpty)
+  }
+
+  private def isCommitLogs(request: FaultyGateway.Recorded) =
+    request.method == "PUT" && request.path.contains(CommitLog.Directory)
 }
 
 /** A commit that ends in the middle in a way that is no failure of the store: what is decided stays decided. */
@@ -312,6 +331,123 @@ class StoppedCommitTest extends AnyFunSuite {
   stopped("a client that throws something of its own while files are completed") { operation =>
     if (operation.startsWith("complete ")) throw new IllegalStateException("the client is closed")
   }
+
+  stopped("a machine that has no room for another thread while files are completed") { operation =>
+    if (operation.startsWith("complete ")) throw new OutOfMemoryError("unable to create native thread")
+  }
+
+  stopped("a machine that has no room for another thread when the record is created") { operation =>
+    if (operation.startsWith("create ")) throw new OutOfMemoryError("unable to create native thread")
+  }
+
+  test("a record that arrives when its job has been reported as failed is undone, and deletes nothing") {
+    val store = new MemoryStore
+    store.objects += "table/p=0/old" -> Array[Byte](1)
+    def commit(late: String => Boolean) = new TableCommit(
+      new ObjectStores(_ => store.bucket(late = late)),
+      Table,
+      new Parallel(1),
+      patience = 0,
+      store.clock()
+    )
+    val failure = intercept[IOException] {
+      commit(late = !_.endsWith(".outcome")).commit("empty", Vector.empty, Vector(Table), None)
+    }
+    assert(!failure.isInstanceOf[CommitInterrupted])
+    store.arrive()
+    val next = Vector(store.upload("table/p=1/b-next"))
+    commit(late = _ => false).commit("next", next, Vector.empty, None)
+    assert(store.keys.filterNot(_.contains("/_")) == Set("table/p=0/old", "table/p=1/b-next"))
+  }
+}
+
+/** Jobs of RDDs write files of the same names, which say nothing of the job. */
+class EqualNamesTest extends AnyFunSuite {
+
+  private val Table = Location(MemoryStore.Name, "table/")
+  private val Names = Seq("table/part-00000", "table/part-00001")
+
+  private def committing(store: MemoryStore)(before: String => Unit, after: String => Unit = _ => ()): TableCommit =
+    new TableCommit(
+      new ObjectStores(_ => store.bucket(before, after)),
+      Table,
+      new Parallel(1),
+      patience = 0,
+      store.clock()
+    )
+
+  private def isRecord(operation: String) = operation.matches("create .*/[0-9]+")
+
+  test("of two jobs the later one fails before anything of it is visible, and the first one's files stay") {
+    val store = new MemoryStore
+    val (first, later) = (Names.map(store.upload).toVector, Names.map(store.upload).toVector)
+    committing(store)(_ => ()).commit("first", first, Vector.empty, None)
+    val records = new AtomicInteger
+    val failure = intercept[IOException] {
+      committing(store)(operation => if (isRecord(operation)) records.incrementAndGet(): Unit)
+        .commit("later", later, Vector.empty, None)
+    }
+    assert(failure.getMessage.contains("files of the same names") && records.get == 0)
+    assert(!failure.isInstanceOf[CommitInterrupted] && first.forall(store.holds))
+  }
+
+  test("a job whose uploads another aborts once it is decided is lost, and takes nothing of the other's") {
+    val store = new MemoryStore
+    val (first, later) = (Names.map(store.upload).toVector, Names.map(store.upload).toVector)
+    val others = store.bucket()
+    intercept[CommitLost] {
+      // The other one has looked at the commit log before, and slept.
+      committing(store)(
+        _ => (),
+        after = operation =>
+          if (isRecord(operation)) {
+            first.foreach(others.complete)
+            later.foreach(upload => others.abort(upload.key, upload.id))
+          }
+      ).commit("later", later, Vector.empty, None)
+    }
+    assert(first.forall(store.holds) && store.pending.isEmpty)
+  }
+
+  test("a file that somebody else has completed for the job is known by its entity tag") {
+    val store = new MemoryStore
+    val uploads = Names.map(store.upload).toVector
+    committing(store)(
+      _ => (),
+      after = operation => if (isRecord(operation)) uploads.foreach(store.bucket().complete)
+    ).commit("job", uploads, Vector.empty, None)
+    assert(uploads.forall(store.holds))
+  }
+
+  test("all orders of two jobs' turns leave the files of one of them, which alone reports success") {
+    for (first <- 0 to 20; second <- 1 to 20) {
+      val store = new MemoryStore
+      val uploads = Seq("job1", "job2").map(_ -> Names.map(store.upload).toVector).toMap
+      val landed = ConcurrentHashMap.newKeySet[String]()
+      val failed = ConcurrentHashMap.newKeySet[String]()
+      val interleaving =
+        new Interleaving(Interleaving.turns(Seq(first, second)), uploads.keys.toSeq.sorted, (_, _) => false)
+      interleaving.run { job =>
+        try {
+          committing(store)(_ => interleaving.step(job)).commit(job, uploads(job), Vector.empty, None)
+          landed.add(job): Unit
+        } catch { case _: IOException => failed.add(job): Unit }
+      }
+      assert(landed.size == 1 && failed.size == 1, s"after $first and $second steps")
+      assert(uploads(landed.asScala.head).forall(store.holds), s"after $first and $second steps")
+    }
+  }
+
+  test("entity tags tell whose an object is, where they are MD5 sums") {
+    def upload(tags: String*) = Upload("lake", "key", "id", tags.map(Part(_, None, None)).toVector, 1)
+    val sum = "d41d8cd98f00b204e9800998ecf8427e"
+    assert(upload(s"\"$sum\"", sum).makes("5873dd45edd01f09c1ef2e7819369e8e-2").contains(true))
+    assert(upload(sum, sum).makes("59adb24ef3cdbe0297f05b395827453f-1").contains(false))
+    assert(upload(sum).makes(sum).contains(true))
+    assert(upload(sum).makes("59adb24ef3cdbe0297f05b395827453f-1").contains(true))
+    assert(upload(sum).makes("").isEmpty)
+    assert(upload("encrypted").makes("59adb24ef3cdbe0297f05b395827453f-1").isEmpty)
+  }
 }
 
 /** A driver that dies before any one of its requests, on a real store; then somebody else comes. */
@@ -330,7 +466,10 @@ class KilledCommitTest extends AnyFunSuite {
     try {
       table.overwrite(table.newJob(), Seq("p=2", "p=3", "p=4"), "new", fs => new Mortal(new S3AObjectStore(fs), left))
       false
-    } catch { case _: MemoryStore.Killed => true }
+    } catch {
+      case _: MemoryStore.Killed => true
+      case e: CommitInterrupted if e.getCause.isInstanceOf[MemoryStore.Killed] => true
+    }
   }
 
   private def killedEverywhere(name: String)(recover: WrittenTable => Seq[(String, String)]): Unit = {
@@ -395,6 +534,35 @@ class KilledCommitTest extends AnyFunSuite {
     }
   }
 
+  test("an error of the machine once the job is decided leaves it decided, also when the job is aborted then") {
+    val table = new WrittenTable(bucket, "error", Store.conf())
+    table.append(Seq("p=1", "p=2"), "old")
+    val (id, left) = (table.newJob(), new AtomicInteger(1000))
+    val output = table.job(id, open = fs => new Mortal(new S3AObjectStore(fs), left))
+    output.replace(table.fs, table.path)
+    val uploads = table.attempt(id, Seq("p=2", "p=3", "p=4"), "new").uploads
+    left.set(4)
+    intercept[CommitInterrupted](output.commit(uploads))
+    left.set(1000)
+    output.abort()
+    table.append(Seq("p=9"), "next")
+    assert(table.contents == New :+ ("p=9" -> "next"))
+  }
+
+  test("a sweep below a table's root finishes what the table has decided, and does not remove its uploads") {
+    val table = new WrittenTable(bucket, "above", Store.conf())
+    table.append(Seq("p=1", "p=2"), "old")
+    assert(overwrite(table, lives = 4))
+    def sweep(dryRun: Boolean) =
+      new Sweep(table.buckets, new Parallel(4), cutoff = Long.MaxValue, dryRun)
+        .run(Location(bucket.name, "above/p=3/"))
+        .found
+        .map(row => (row.kind, row.action))
+    assert(sweep(dryRun = true) == Vector("commit" -> "would finish"))
+    assert(sweep(dryRun = false) == Vector("commit" -> "finished"))
+    assert(table.contents == New)
+  }
+
   test("a dry run of the sweep tells what it would do and does none of it") {
     val table = new WrittenTable(bucket, "dry", Store.conf())
     table.append(Seq("p=1", "p=2"), "old")
@@ -419,7 +587,7 @@ private object KilledCommitTest {
 
     override def name: String = store.name
     override def list(prefix: String): Iterator[Listed] = alive(store.list(prefix))
-    override def exists(key: String): Boolean = alive(store.exists(key))
+    override def entityTag(key: String): Option[String] = alive(store.entityTag(key))
     override def read(key: String): Option[Array[Byte]] = alive(store.read(key))
     override def write(key: String, content: Array[Byte]): Unit = alive(store.write(key, content))
     override def create(key: String, content: Array[Byte]): Boolean = alive(store.create(key, content))

@@ -81,6 +81,14 @@ class SurveyTest extends AnyFunSuite {
     )
   }
 
+  test("tables that a prefix is part of are those of the directories above it, and not its own") {
+    def above(prefix: String) = Survey.above(Location("lake", prefix)).map(_.key)
+    assert(above("") == Vector())
+    assert(above("t/") == Vector(""))
+    assert(above("a/t/day=1/") == Vector("", "a/", "a/t/"))
+    assert(above("a/t/da") == Vector("", "a/", "a/t/"))
+  }
+
   test("what was touched since the limit stays, and so do uploads beside the tree of a job that was") {
     val old = Survey.grouped("lake", Iterator(PendingUpload("t/part-r-00000", "a", 5))).head
     val young = Survey.grouped("lake", Iterator(PendingUpload("u/part-r-00000", "b", 100))).head

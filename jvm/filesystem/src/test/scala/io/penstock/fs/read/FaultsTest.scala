@@ -1,10 +1,10 @@
 package io.penstock.fs.read
 
-import java.io.{FileNotFoundException, IOException}
+import java.io.{EOFException, FileNotFoundException, IOException}
 import java.nio.ByteBuffer
 import java.nio.file.Files
 import java.security.MessageDigest
-import java.util.concurrent.atomic.AtomicInteger
+import java.util.concurrent.atomic.{AtomicBoolean, AtomicInteger}
 import java.util.concurrent.{ExecutionException, TimeUnit}
 
 import scala.jdk.CollectionConverters._
@@ -15,7 +15,7 @@ import org.apache.hadoop.fs.{FSDataInputStream, FileRange, Path}
 import org.scalatest.concurrent.Eventually._
 import org.scalatest.time.SpanSugar._
 
-import io.penstock.faults.Fault
+import io.penstock.faults.{Fault, FaultyGateway}
 import io.penstock.fs.cache.CacheSettings
 import io.penstock.fs.metrics.Counters
 import io.penstock.fs.testing.Trees
@@ -106,6 +106,51 @@ abstract private[read] class FaultsContract(admission: String) extends ReadsSuit
       gateway.heal()
       assert(readAll(in) sameElements data)
     }
+
+  for ((place, size) <- Seq("a tier with room" -> "16M", "a full tier" -> (2 * PageSize + 5000).toString))
+    test(
+      s"BrokenOff: a response that breaks off for good fails its read, and the next read has its own bytes; $place"
+    ) {
+      val tier = Seq(CacheSettings.MemorySize -> size, CacheSettings.DiskSize -> "0")
+      val (path, data) = put(30 * PageSize)
+      val fs = fileSystem(tier: _*)
+      val in = opened(fs, fs.getFileStatus(path))
+      val isCut = new AtomicBoolean
+      def isLong(request: FaultyGateway.Recorded) =
+        request.range
+          .collect { case ReadsSuite.Bytes(first, last) => last.toLong - first.toLong }
+          .exists(_ > 3 * PageSize)
+      gateway.inject(Fault.CutAfter(PageSize + 12345L))(isLong(_) && isCut.compareAndSet(false, true))
+      gateway.inject(Fault.InternalError, times = 1000)(_ => isCut.get)
+      val piece = new Array[Byte](10000)
+      var expected = 0
+      intercept[IOException] {
+        while (true) {
+          val read = in.read(piece)
+          assert(piece.take(read) sameElements data.slice(expected, expected + read))
+          expected += read
+        }
+      }
+      gateway.heal()
+      val from = in.getPos.toInt
+      assert(isCut.get && from > 0)
+      assert(readAll(in) sameElements data.drop(from))
+      assert(readAll(opened(fileSystem(tier: _*), fs.getFileStatus(path))) sameElements data)
+    }
+
+  test("a read from gigabytes behind the end finds the end") {
+    val (in, data, _) = cold()
+    for (behind <- Seq(1L, Int.MaxValue + 2L, 1L << 33)) {
+      val at = data.length + behind
+      assert(in.read(at, new Array[Byte](10), 0, 10) == -1, behind)
+      assert(in.read(at, ByteBuffer.allocate(10)) == -1, behind)
+      intercept[EOFException](in.readFully(at, new Array[Byte](10)))
+      in.seek(at)
+      assert(in.read(new Array[Byte](10)) == -1 && in.read(ByteBuffer.allocate(10)) == -1 && in.read() == -1, behind)
+    }
+    in.seek(0)
+    assert(readAll(in) sameElements data)
+  }
 
   test("a deleted object is not found") {
     val (in, _, path) = cold()

@@ -109,7 +109,7 @@ private[read] object ReadsSuite {
 
   private val Confirmation = (0L, 0L)
 
-  private val Bytes = "bytes=(\\d+)-(\\d+)".r
+  val Bytes = "bytes=(\\d+)-(\\d+)".r
 
   def cached(tiers: FilePath, pageSize: Int): Map[String, String] = Map(
     "fs.s3a.input.stream.type" -> "custom",

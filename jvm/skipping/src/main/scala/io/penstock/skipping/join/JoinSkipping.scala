@@ -1,6 +1,7 @@
 package io.penstock.skipping.join
 
 import java.lang.ref.WeakReference
+import java.util.IdentityHashMap
 
 import scala.collection.mutable
 
@@ -11,7 +12,7 @@ import org.apache.spark.sql.catalyst.plans.{ExistenceJoin, LeftAnti}
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.catalyst.trees.TreeNodeTag
 import org.apache.spark.sql.catalyst.trees.TreePattern.{DYNAMIC_PRUNING_SUBQUERY, JOIN}
-import org.apache.spark.sql.execution.datasources.HadoopFsRelation
+import org.apache.spark.sql.execution.datasources.{CatalogFileIndex, FileIndex, HadoopFsRelation, LogicalRelation}
 import org.apache.spark.sql.internal.SQLConf
 
 import io.penstock.skipping.index.TableIndex
@@ -34,7 +35,7 @@ class JoinSkipping(indexOf: HadoopFsRelation => Option[TableIndex]) extends Rule
     case _ if !isOn || !plan.containsPattern(JOIN) || plan.isStreaming => plan
     case _ =>
       val joins = new KeysOfJoins(DynamicFilter.strip(plan), conf, indexOf).leavingCopiesEqual
-      val filtered = reuse(joins.filtered, plan)
+      val filtered = listedOnce(reuse(joins.filtered, plan))
       val result = if (filtered.fastEquals(plan)) plan else filtered
       joins.record(result)
       JoinSkipping.settle(result)
@@ -55,6 +56,32 @@ class JoinSkipping(indexOf: HadoopFsRelation => Option[TableIndex]) extends Rule
     else
       plan.transformAllExpressionsWithPruning(_.containsPattern(DYNAMIC_PRUNING_SUBQUERY)) {
         case filter: DynamicPruningSubquery => known.getOrElse(filter.canonicalized, filter)
+      }
+  }
+
+  /**
+   * List the partitions of the tables that may be read a second time for their keys, for both runs. A scan of a
+   * catalog's table whose partitions nothing filters asks the metastore for them when it starts, so that a second run
+   * could lack the keys of a partition that was added before the join's own.
+   */
+  private def listedOnce(plan: LogicalPlan): LogicalPlan = {
+    val listed = new IdentityHashMap[FileIndex, FileIndex]
+    for {
+      node <- plan.collectWithSubqueries { case node if node.containsPattern(DYNAMIC_PRUNING_SUBQUERY) => node }
+      expression <- node.expressions
+      filter <- expression.collect { case filter: DynamicPruningSubquery if !filter.onlyInBroadcast => filter }
+      files <- filter.buildQuery.collectWithSubqueries { case LogicalRelation(files: HadoopFsRelation, _, _, _, _) =>
+        files.location
+      }
+    } files match {
+      case index: CatalogFileIndex => listed.computeIfAbsent(index, _ => index.filterPartitions(Nil)): Unit
+      case _ =>
+    }
+    if (listed.isEmpty) plan
+    else
+      plan.transformDownWithSubqueries {
+        case relation @ LogicalRelation(files: HadoopFsRelation, _, _, _, _) if listed.containsKey(files.location) =>
+          relation.copy(relation = files.copy(location = listed.get(files.location))(files.sparkSession))
       }
   }
 }

@@ -191,7 +191,7 @@ private[join] object Repeatable {
       plan.expressions.forall(_.collect { case subquery: SubqueryExpression => subquery.plan }.forall(apply))
 
   private def isRepeatable(node: LogicalPlan): Boolean = node match {
-    // An indexed scan reads one version of its table.
+    // An indexed scan reads one version of its table; JoinSkipping lists the files of other tables once for both runs.
     case FilesOf(_) | _: LocalRelation | _: OneRowRelation => true
     case _: Project | _: Filter | _: Join | _: Union => true
     case Aggregate(groups, results, _, _) => groups.forall(isExact) && results.forall(isExact)

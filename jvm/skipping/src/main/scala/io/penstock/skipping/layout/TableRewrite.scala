@@ -5,9 +5,14 @@ import java.util.UUID
 import scala.util.control.NonFatal
 
 import org.apache.hadoop.fs.Path
-import org.apache.spark.sql.catalyst.catalog.{CatalogTable, CatalogTableType}
-import org.apache.spark.sql.catalyst.expressions.Expression
+import org.apache.spark.sql.catalyst.catalog.{
+  CatalogTable,
+  CatalogTablePartition,
+  CatalogTableType,
+  ExternalCatalogUtils
+}
 import org.apache.spark.sql.catalyst.expressions.codegen.CodegenFallback
+import org.apache.spark.sql.catalyst.expressions.{Cast, Expression, Literal}
 import org.apache.spark.sql.catalyst.{InternalRow, TableIdentifier}
 import org.apache.spark.sql.functions.col
 import org.apache.spark.sql.penstock.Columns
@@ -29,7 +34,8 @@ case class Rewritten(table: Seq[String], filesBefore: Int, bytesBefore: Long, fi
  *
  * Nothing else may write to the table meanwhile. The rewrite fails where it sees another change, such as a commit of
  * another job of Penstock's; files that a program adds in place without such commits would be lost. A failed rewrite
- * has changed nothing, except for the last step of [[RewriteTarget.Renamed]].
+ * has changed nothing, except for the last step of [[RewriteTarget.Renamed]], and for [[RewriteTarget.InPlace]] where
+ * the rows are counted when they are replaced.
  */
 class TableRewrite(spark: SparkSession, source: SourceTable, layout: Layout) {
 
@@ -69,6 +75,9 @@ class TableRewrite(spark: SparkSession, source: SourceTable, layout: Layout) {
     write(source.root, source.version.map(version => CommitVersion.Expected -> version.toString).toMap)
     source.entry.foreach(table => catalog.refreshTable(table.identifier))
     spark.catalog.refreshByPath(source.root.toString)
+    val written = spark.table(source.sqlName).count()
+    if (written != source.rows)
+      throw new IllegalStateException(s"${source.sqlName} had ${source.rows} rows, and has $written after its rewrite")
     complete(source.name)
     source.name
   }
@@ -198,16 +207,34 @@ class TableRewrite(spark: SparkSession, source: SourceTable, layout: Layout) {
     }
   }
 
-  /** Refuse partitions outside of the table's directory, which would stay beside their own copy. */
+  /**
+   * Refuse partitions that are elsewhere than Spark writes their rows. The catalog keeps a partition's location:
+   * outside of the table's directory the old files would stay beside their copy, and below it the rows would be lost.
+   */
   private def requireOwnPartitions(): Unit =
     for (entry <- source.entry if entry.partitionColumnNames.nonEmpty) {
-      val below = source.root.toUri.getPath + "/"
-      def isOwn(place: Path) = source.root.getFileSystem(conf).makeQualified(place).toUri.getPath.startsWith(below)
-      catalog.listPartitions(entry.identifier).find(partition => !isOwn(new Path(partition.location))).foreach {
-        partition =>
-          throw refused(s"a partition of it is elsewhere, at ${partition.location}")
+      val fs = source.root.getFileSystem(conf)
+      for (partition <- catalog.listPartitions(entry.identifier)) {
+        // A path of text, unlike one of a URI, has no slash at its end.
+        val place = new Path(new Path(partition.location).toString).makeQualified(fs.getUri, fs.getWorkingDirectory)
+        val own = ExternalCatalogUtils.generatePartitionPath(
+          written(partition, entry.partitionSchema),
+          entry.partitionColumnNames,
+          source.root
+        )
+        if (place != own) throw refused(s"a partition of it is elsewhere, at $place: its rows would be written to $own")
       }
     }
+
+  /** A partition's values as Spark writes them into directories' names, which the catalog may spell otherwise. */
+  private def written(partition: CatalogTablePartition, columns: StructType): Map[String, String] = {
+    val zone = spark.sessionState.conf.sessionLocalTimeZone
+    val values = partition.toRow(columns, zone)
+    columns.zipWithIndex.map { case (field, number) =>
+      val text = Cast(Literal(values.get(number, field.dataType), field.dataType), StringType, Some(zone)).eval()
+      field.name -> Option(text).fold[String](null)(_.toString)
+    }.toMap
+  }
 
   private def refused(why: String) = new IllegalArgumentException(s"${source.sqlName} is not rewritten: $why")
 

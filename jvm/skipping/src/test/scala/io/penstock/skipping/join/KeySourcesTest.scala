@@ -1,11 +1,12 @@
 package io.penstock.skipping.join
 
+import org.apache.spark.sql.execution.datasources.{FileIndex, HadoopFsRelation, InMemoryFileIndex, LogicalRelation}
 import org.scalatest.funsuite.AnyFunSuite
 
-import io.penstock.skipping.LocalSpark
-
 /** Which sides of a join may be run a second time for their keys. */
-class KeySourcesTest extends AnyFunSuite with LocalSpark {
+class KeySourcesTest extends AnyFunSuite with PlannedJoins {
+
+  override protected val filesPerKey: Map[String, Map[String, Double]] = Map("fact" -> Map("item" -> 0.1))
 
   private lazy val tables: Unit =
     spark
@@ -84,5 +85,24 @@ class KeySourcesTest extends AnyFunSuite with LocalSpark {
         "SELECT k FROM rows TABLESAMPLE (10 PERCENT)"
       )
     ) assert(!isRepeatable(sql), sql)
+  }
+
+  test("a side that is run a second time reads the files that were listed for the first") {
+    spark.range(20000).selectExpr("int(id % 500) item", "id amount").coalesce(1).write.saveAsTable("fact")
+    spark.range(500).selectExpr("int(id) i", "int(id % 3) part").write.partitionBy("part").saveAsTable("parted")
+    for (table <- Seq("fact", "parted")) spark.sql(s"ANALYZE TABLE $table COMPUTE STATISTICS")
+    spark.experimental.extraOptimizations = Seq(rule)
+    try {
+      val sql = "SELECT sum(amount) FROM fact JOIN parted ON item = i WHERE i % 50 = 7"
+      val plan = optimized(sql)
+      val filter = filters(plan).collectFirst { case ("fact", "item", filter) => filter }.get
+      assert(!filter.onlyInBroadcast)
+      val listed = plan.collectWithSubqueries {
+        case relation @ LogicalRelation(files: HadoopFsRelation, _, _, _, _) if tableName(relation) == "parted" =>
+          files.location: FileIndex
+      }
+      assert(listed.size == 2 && listed.forall(_.isInstanceOf[InMemoryFileIndex]) && listed.forall(_ eq listed.head))
+      assert(spark.sql(sql).head().getLong(0) == (0L until 20000L).filter(_ % 500 % 50 == 7).sum)
+    } finally spark.experimental.extraOptimizations = Nil
   }
 }

@@ -129,6 +129,42 @@ class TableRewriteTest extends AnyFunSuite with LocalSpark {
     assert(files(name).toSet == before)
   }
 
+  test("a partition that is not where its rows would be written again is refused, below the table's directory, too") {
+    for (place <- Seq("shop=1/v2", "shop=1_v2", "../elsewhere")) {
+      val name = table("PARTITIONED BY (shop)")
+      val root = directory.resolve("warehouse").resolve(name)
+      spark.sql(s"ALTER TABLE $name PARTITION (shop = '1') SET LOCATION '${root.resolve(place).toUri}'")
+      val refused = intercept[IllegalArgumentException](rewrite(name, Layout(Seq("shop"), Nil)))
+      assert(refused.getMessage.contains("a partition of it is elsewhere"), place)
+    }
+  }
+
+  test("a partition whose location ends with a slash is where its rows would be written") {
+    val name = table("PARTITIONED BY (shop)")
+    val place = directory.resolve("warehouse").resolve(name).resolve("shop=1").toUri.toString.stripSuffix("/")
+    spark.sql(s"ALTER TABLE $name PARTITION (shop = '1') SET LOCATION '$place/'")
+    rewrite(name, Layout(Seq("shop"), Nil))
+    assert(spark.table(name).count() == 4000)
+  }
+
+  test("a partition whose directory spells its value in another way than its rows would is refused") {
+    val place = directory.resolve("spelled").toUri.toString
+    spark.range(10).write.parquet(s"$place/day=01")
+    spark.sql(s"CREATE TABLE spelled (id BIGINT, day INT) USING parquet PARTITIONED BY (day) LOCATION '$place'")
+    spark.sql("ALTER TABLE spelled RECOVER PARTITIONS")
+    val refused = intercept[IllegalArgumentException](rewrite("spelled", Layout(Seq("day"), Nil)))
+    assert(refused.getMessage.contains("a partition of it is elsewhere"))
+  }
+
+  test("partitions of nulls, dates and characters that are escaped are in their own places") {
+    spark.sql("""CREATE TABLE places USING parquet PARTITIONED BY (day, kind) AS SELECT id,
+                |  if(id = 0, null, date_add(DATE'2026-01-01', int(id % 3))) AS day, concat('a/b: ', id % 2, '%') AS kind
+                |  FROM range(20)""".stripMargin)
+    val before = spark.table("places").orderBy("id").collect().toSeq
+    rewrite("places", Layout(Seq("day", "kind"), Nil))
+    assert(spark.table("places").select("id", "day", "kind").orderBy("id").collect().toSeq == before)
+  }
+
   test("a table by path is not replaced on a file system that would delete it first") {
     val place = directory.resolve("by-path").toUri.toString
     spark.range(10).write.parquet(place)

@@ -161,6 +161,26 @@ class IcebergScansTest extends AnyFunSuite with IndexedTables {
     assert(skipped("SELECT count(*) FROM db.older JOIN db.dim ON k = d WHERE name = 'name-150'", "older") == Seq(14))
   }
 
+  test("a former snapshot that is still the newest keeps the columns that it had") {
+    val row = Row(3, 1, 2, 4)
+    def reshaped(name: String)(changes: String*): Unit = {
+      spark.sql(s"CREATE TABLE ice.db.$name (k INT, a INT, b INT, x INT) USING iceberg")
+      spark.sql(s"INSERT INTO db.$name VALUES (3, 1, 2, 4)")
+      val table = Spark3Util.loadIcebergTable(spark, s"ice.db.$name")
+      val snapshot = table.currentSnapshot.snapshotId
+      table.manageSnapshots.createTag("before", snapshot).commit()
+      for (change <- changes) spark.sql(s"ALTER TABLE db.$name $change")
+      for (version <- Seq("'before'", snapshot.toString); cbo <- Seq(true, false))
+        withSettings("spark.sql.cbo.enabled" -> cbo) {
+          val sql = s"SELECT k, a, b, x FROM db.$name VERSION AS OF $version JOIN db.dim ON k = d WHERE name = 'name-3'"
+          assert(spark.sql(sql).collect().toSeq == Seq(row), s"$name, $version, cbo: $cbo")
+        }
+    }
+    reshaped("remade")("DROP COLUMN x", "ADD COLUMN x INT")
+    reshaped("swapped")("RENAME COLUMN a TO c", "RENAME COLUMN b TO a", "RENAME COLUMN c TO b")
+    reshaped("unchanged")()
+  }
+
   test("files are skipped by other columns beside the pruning of partitions") {
     spark.sql("CREATE TABLE ice.db.parts (k INT, p INT) USING iceberg PARTITIONED BY (p)")
     for (from <- 0 until 4)

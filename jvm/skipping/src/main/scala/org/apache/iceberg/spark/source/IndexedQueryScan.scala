@@ -358,12 +358,15 @@ object IndexedQueryScan {
 
 /**
  * Iceberg's table whose scans have statistics from the start, so that the order of joins follows them. Only for the
- * present snapshot of a table.
+ * present snapshot and schema of a table.
  */
 final class IndexedSparkTable private (plain: SparkTable, columns: Seq[String]) extends SparkTable(plain.table()) {
 
+  // Another statement may refresh the table before this one's scan is built.
+  private val (presentSchema, presentSnapshot) = (table().schema, table().currentSnapshot)
+
   override def newScanBuilder(options: CaseInsensitiveStringMap): ScanBuilder =
-    new SparkScanBuilder(SparkSession.active, table(), table().schema, table().currentSnapshot, null, options) {
+    new SparkScanBuilder(SparkSession.active, table(), presentSchema, presentSnapshot, null, options) {
       override def build(): Scan = {
         val scan = super.build()
         Try(IndexedQueryScan.of(scan, columns)).toOption.flatten.getOrElse(scan)
@@ -373,10 +376,12 @@ final class IndexedSparkTable private (plain: SparkTable, columns: Seq[String]) 
 
 object IndexedSparkTable {
 
-  /** None for a table of another kind, of a branch or of a former snapshot. */
+  /** None for a table of another kind, of a branch, or of a former snapshot or schema. */
   def of(table: AnyRef, columns: Seq[String]): Option[IndexedSparkTable] = table match {
-    case plain: SparkTable if (plain.getClass eq classOf[SparkTable]) && plain.branch == null =>
-      Some(new IndexedSparkTable(plain, columns)).filter(_.version == plain.version)
+    case plain: SparkTable if plain.getClass eq classOf[SparkTable] =>
+      val indexed = new IndexedSparkTable(plain, columns)
+      // Equal tables have one schema, snapshot and branch. A tag of the newest snapshot keeps its own, former schema.
+      Option.when(plain == new SparkTable(plain.table()))(indexed)
     case _ => None
   }
 }
