@@ -7,6 +7,7 @@ import random
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 
@@ -21,6 +22,7 @@ from penstock.lake.clients.configuration import addresses
 from penstock.lake.credentials import parse_ini
 from penstock.lake.model import Credentials, Lake, ObjectStore
 from penstock.lake.s3 import S3ObjectStore
+from penstock.lake.settings import AUTHORITIES_VARIABLE
 
 _LOOK_SECONDS = 0.25
 _COMMIT_SECONDS = 30.0
@@ -28,10 +30,15 @@ _COMMIT_SECONDS = 30.0
 
 
 class LakeAccess:
-    """Access to the lake with the application's own credentials, which its supervisor may renew."""
+    """Access to the lake with the application's own credentials, which its supervisor may renew.
+
+    `lake.ca_file` is the application's private copy of the authorities' file: every client of the lake reads that one,
+    since the registered file may change under the application.
+    """
 
     def __init__(self, lake: Lake) -> None:
-        self.lake = lake
+        copy = None if lake.ca_file is None else os.environ.get(AUTHORITIES_VARIABLE, lake.ca_file)
+        self.lake = replace(lake, ca_file=copy)
         self._file = Path(os.environ["AWS_SHARED_CREDENTIALS_FILE"])
         self._profile = os.environ["AWS_PROFILE"]
         # Applications spread over the gateways; a process takes one.

@@ -28,6 +28,8 @@ _EXECUTOR_CORES, _EXECUTOR_MEMORY = "spark.executor.cores", "spark.executor.memo
 _SIZES = (EXECUTORS, _DRIVER_CORES, _DRIVER_MEMORY, _EXECUTOR_CORES, _EXECUTOR_MEMORY)
 _MOST = 100_000
 _MOST_DIGITS = 12
+_MOST_CHARACTERS = 32
+"""The limit on a size of memory."""
 
 
 def normalize_executor_count(settings: Mapping[str, str]) -> dict[str, str]:
@@ -87,11 +89,12 @@ def _count(settings: Mapping[str, str], key: str) -> int | None:
 
 
 def _memory(settings: Mapping[str, str], key: str) -> int | None:
-    text = settings.get(key)
-    if text is None:
+    given = settings.get(key)
+    if given is None:
         return None
-    # Spark counts a bare number in MiB.
-    found = units.parse_size(text[:32], unit="m")
+    text = given.strip()
+    # Python refuses to read thousands of digits; Spark counts a bare number in MiB.
+    found = units.parse_size(text, unit="m") if len(text) <= _MOST_CHARACTERS else None
     if found is None or not 0 < found < 1 << 50:
         raise InvalidInput(f"{key} is invalid", why="it is not the size of a heap", fix=f'"{key}": "4G"')
     return found

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import datetime, timezone
 from pathlib import Path
 
@@ -24,6 +25,20 @@ def test_credentials_that_the_supervisor_renewed_are_those_of_now(lake: LakeAcce
     assert lake.credentials.access_key == "second"
     assert lake.version != before[0]
     assert lake.store is not before[1]
+
+
+def test_every_client_reads_the_private_copy_of_the_authorities(
+    lake: LakeAccess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert (lake.lake.ca_file, lake.lake.authorities) == (None, None)
+    registered = replace(lake.lake, ca_file="/etc/ca.pem")
+    monkeypatch.setenv("AWS_CA_BUNDLE", "/private/lake-authorities.pem")
+    found = LakeAccess(registered).lake
+    assert (found.ca_file, found.authorities) == (
+        "/private/lake-authorities.pem",
+        Path("/private/lake-authorities.pem"),
+    )
+    assert LakeAccess(lake.lake).lake.ca_file is None, "a variable of the machine is no lake's"
 
 
 @pytest.mark.parametrize("place", ["s3a://bucket/t/", "s3://bucket/t/metadata/1.json"])

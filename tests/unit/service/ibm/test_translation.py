@@ -134,6 +134,17 @@ def test_spaces_around_a_count_do_not_hide_its_digits() -> None:
     assert application(details(conf={"spark.executor.cores": " " * 12 + "5 "})).spec.size.executor.cores == 5
 
 
+@pytest.mark.parametrize("memory", ["4g" + " " * 31 + "and more", "1" + "0" * 31 + "g", "4" + "0" * 5000, " " * 33])
+def test_a_size_of_memory_is_refused_for_all_of_its_characters(memory: str) -> None:
+    with pytest.raises(InvalidInput, match=r"spark\.driver\.memory"):
+        application(details(conf={"spark.driver.memory": memory}))
+
+
+def test_spaces_around_a_size_of_memory_do_not_hide_its_unit() -> None:
+    spec = application(details(conf={"spark.driver.memory": " " * 31 + "4g "})).spec
+    assert spec.size.driver.memory_bytes == 4 * GIB
+
+
 def test_a_field_nobody_knows_is_refused_rather_than_dropped() -> None:
     with pytest.raises(ValidationError, match="num_executor"):
         application(details(num_executor=3))

@@ -6,7 +6,6 @@ directory, and no other file or address.
 
 from __future__ import annotations
 
-import os
 import re
 import sys
 from collections.abc import Iterator
@@ -26,7 +25,6 @@ from penstock.engine.engines.statement_driver import Given, Progress, in_turn, m
 from penstock.errors import InvalidInput, NotFound
 from penstock.formats import sql_text
 from penstock.lake.clients.configuration import addresses
-from penstock.lake.settings import AUTHORITIES_VARIABLE
 from penstock.model import ProcessSize
 
 _EXTENSIONS = ("httpfs", "avro", "iceberg")
@@ -60,8 +58,8 @@ def connection(lake: LakeAccess, size: ProcessSize) -> Iterator[duckdb.DuckDBPyC
     with duckdb.connect(config=configuration) as database:
         for name in _EXTENSIONS:
             database.execute(f"LOAD {sql_text(str(_extension(name)))}")
-        if authorities := os.environ.get(AUTHORITIES_VARIABLE):
-            database.execute(f"SET ca_cert_file = {sql_text(authorities)}")
+        if lake.lake.ca_file is not None:
+            database.execute(f"SET ca_cert_file = {sql_text(lake.lake.ca_file)}")
         database.execute("SET parquet_metadata_cache = true")
         database.execute(secret(lake))
         database.execute(f"ATTACH ':memory:' AS {CATALOG}")

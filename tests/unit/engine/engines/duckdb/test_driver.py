@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -201,3 +202,13 @@ def test_statements_reach_the_lake_and_nothing_else(tmp_path: Path, monkeypatch:
         database.execute("COPY (SELECT 1) TO 'own.csv'")
         ((shown,),) = database.execute("SELECT secret_string FROM duckdb_secrets()").fetchall()
         assert "hidden" not in shown
+
+
+def test_duckdb_trusts_the_lakes_authorities(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(driver, "secret", secret)
+    access = Access()
+    access.lake = replace(Access.lake, ca_file="/private/lake-authorities.pem")
+    with connection(access, ProcessSize(1, 256 << 20)) as database:  # type: ignore[arg-type]
+        found = database.execute("SELECT current_setting('ca_cert_file')").fetchone()
+    assert found == ("/private/lake-authorities.pem",)
