@@ -191,8 +191,8 @@ MUTATIONS = (
         "commit-lost",
         "aborted uploads count as completed",
         f"{CACHE}/commit/TableCommit.scala",
-        "bucket.exists(upload.key)\n    }",
-        "bucket.exists(upload.key) || look == Looks - 1\n    }",
+        "upload.makes(tag).getOrElse(true))\n    }",
+        "upload.makes(tag).getOrElse(true)) || look == Looks - 1\n    }",
         "filesystem:io.penstock.fs.commit.StoreCommitTest",
     ),
     Mutation(
