@@ -72,9 +72,9 @@ cat .venv/pip.log
 [ "$outcome" = 0 ] || die "The Python packages were not installed" "pip ended with $outcome; its messages are above" \
   "look at the network and pip's settings, then run make setup again"
 
-if [ ! -x .venv/bin/penstock ] || ! cmp -s pyproject.toml .venv/pyproject.installed; then
+if [ ! -x .venv/bin/penstock ] || [ pyproject.toml -nt .venv/pyproject.installed ]; then
   say "Installing penstock into .venv"
   .venv/bin/pip install -q --disable-pip-version-check --no-deps --no-build-isolation -e .
-  cp pyproject.toml .venv/pyproject.installed
+  touch .venv/pyproject.installed
 fi
 say "Ready: .venv/bin/penstock"

@@ -6,7 +6,9 @@
 from __future__ import annotations
 
 import os
+import uuid
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,12 +16,23 @@ import pytest
 from penstock.clusters.backend import Launch, Phase
 from penstock.clusters.kubernetes import layout
 from penstock.clusters.kubernetes.backend import KubernetesBackend
-from penstock.clusters.kubernetes.target import Target, read_target
+from penstock.clusters.kubernetes.target import Scratch, Target, read_target
 from penstock.home import Home
 from tests.support.cluster_backend_contract import COUNTS_AND_WAITS, SAYS_AND_ENDS, ClusterBackendContract, until
 from tests.support.waiting import within
 
 FILE = os.environ.get("PENSTOCK_TEST_CLUSTER")
+
+SHARED_DIRECTORY = "/var/lib/kubelet/penstock-test-scratch"
+"""A directory that nodes of one machine do not share: each kubelet has its own /var/lib/kubelet."""
+NAMES_ITS_DIRECTORIES = """
+import os, sys
+from pyspark.sql import SparkSession
+spark = SparkSession.builder.getOrCreate()
+executors = spark.sparkContext.parallelize(range(1), 1).map(lambda _: os.getcwd()).collect()
+print(sys.argv[1], os.getcwd(), *executors)
+print("below", sys.argv[2], *os.listdir(sys.argv[2]))
+"""
 
 pytestmark = [pytest.mark.skipif(FILE is None, reason="PENSTOCK_TEST_CLUSTER names no cluster file")]
 
@@ -47,6 +60,27 @@ def objects(backend: KubernetesBackend) -> set[str]:
         listed = backend.api.get(path, labelSelector=layout.APPLICATION_LABEL).get("items") or []
         found |= {item["metadata"]["labels"][layout.APPLICATION_LABEL] for item in listed}
     return found
+
+
+def create_node_directory(backend: KubernetesBackend, path: str) -> str:
+    """Create a directory that every user may write to on one of the nodes. Returns the node's name."""
+    pods = f"/api/v1/namespaces/{backend.target.namespace}/pods"
+    container = {
+        "name": "main",
+        "image": backend.target.image,
+        "imagePullPolicy": backend.target.pull_policy,
+        "command": ["chmod", "1777", "/directory"],
+        "securityContext": {"runAsUser": 0},
+        "volumeMounts": [{"name": "directory", "mountPath": "/directory"}],
+    }
+    volume = {"name": "directory", "hostPath": {"path": path, "type": "DirectoryOrCreate"}}
+    spec = {"restartPolicy": "Never", "containers": [container], "volumes": [volume]}
+    name = f"directory-{uuid.uuid4().hex[:8]}"
+    backend.api.create(pods, {"kind": "Pod", "apiVersion": "v1", "metadata": {"name": name}, "spec": spec})
+    within(lambda: backend.api.get(f"{pods}/{name}")["status"]["phase"] == "Succeeded")
+    node: str = backend.api.get(f"{pods}/{name}")["spec"]["nodeName"]
+    backend.api.delete(f"{pods}/{name}", grace_seconds=0)
+    return node
 
 
 def delete_pods(backend: KubernetesBackend, application_id: str, role: str, *, grace_seconds: int) -> None:
@@ -115,9 +149,38 @@ class TestKubernetesBackend(ClusterBackendContract):
         # The driver owns its executors: Kubernetes deletes them.
         within(lambda: objects(backend) == set())
 
-    def test_a_missing_image_is_reported(self, target: Target, launch: Callable[..., Launch], tmp_path: Path) -> None:
-        from dataclasses import replace
+    def test_pods_that_share_a_directory_of_their_node_work_apart_and_leave_nothing_there(
+        self, backend: KubernetesBackend, launch: Callable[..., Launch], tmp_path: Path
+    ) -> None:
+        node = create_node_directory(backend, SHARED_DIRECTORY)
+        target = replace(
+            backend.target,
+            scratch=Scratch(path=SHARED_DIRECTORY),
+            node_selector={**backend.target.node_selector, "kubernetes.io/hostname": node},
+        )
+        shared = KubernetesBackend(Home(tmp_path / "home"), target)
+        left: list[str] = []
+        # The program changes between the runs: Spark keeps a file of that name that it finds in a working directory.
+        for word in ("first", "second"):
+            program = NAMES_ITS_DIRECTORIES.replace("sys.argv[1]", repr(word))
+            wanted = launch(program, "unused", str(layout.SCRATCH))
+            handle = shared.handle(wanted.application_id)
+            shared.launch(wanted)
+            assert until(shared, handle, Phase.ENDED).exit_code == 0
+            (said, driver, executor), (below, volume, *found) = (
+                line.split() for line in shared.read(handle, "driver.out", 0).decode().splitlines()
+            )
+            assert (said, below) == (word, "below")
+            directories = {Path(driver).name, Path(executor).name}
+            assert len(directories) == 2
+            assert {str(Path(driver).parent), str(Path(executor).parent)} == {volume}
+            assert directories <= set(found)
+            assert not set(left) & set(found)
+            left += directories
+            shared.collect(handle)
+            shared.release(handle)
 
+    def test_a_missing_image_is_reported(self, target: Target, launch: Callable[..., Launch], tmp_path: Path) -> None:
         wrong = replace(target, image="penstock.invalid/none:1", pull_policy="IfNotPresent")
         backend = KubernetesBackend(Home(tmp_path / "home"), wrong)
         wanted = launch(SAYS_AND_ENDS, "never")
