@@ -195,8 +195,9 @@ class SidecarClient:
         """Return the loopback port of Spark's web UI, and its key; None until the UI has started."""
         found = self._json(address, "/pages", _MOST_FILE_BYTES)
         port, key = found.get("port"), found.get("key")
-        valid = isinstance(port, int) and 0 < port <= _MOST_PORT and (key is None or isinstance(key, str))
-        return (port, key) if valid else None
+        if isinstance(port, int) and 0 < port <= _MOST_PORT and (key is None or isinstance(key, str)):
+            return port, key
+        return None
 
     def entrance(self, address: str | None, port: int) -> TunnelEndpoint | None:
         """Return the entrance of a tunnel to that port of the driver's loopback."""
