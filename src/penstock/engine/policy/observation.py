@@ -13,10 +13,12 @@ from penstock.engine.policy.lifecycle import (
     DRIVER_LOST,
     TIME_LIMIT,
     Blocked,
+    ClusterSeen,
     ContextStarted,
     DriverEnded,
     EndRequested,
     Event,
+    was_seen,
 )
 from penstock.model import Application, Reason, State
 
@@ -198,9 +200,9 @@ def event_of(
         return EndRequested(at, reason)
     if seen.phase is Phase.RUNNING and application.state is State.STARTING:
         return ContextStarted(at, seen.spark_application_id)
-    if seen.reason != application.reason:
-        return Blocked(at, seen.reason)
-    return None
+    if application.state is State.STARTING and not (seen.postponed or was_seen(application)):
+        return ClusterSeen(at)
+    return None if seen.reason == application.reason else Blocked(at, seen.reason)
 
 
 def _limit_reached(application: Application, seen: Observation, age: timedelta) -> Reason | None:
