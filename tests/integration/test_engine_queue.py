@@ -377,3 +377,52 @@ def test_instances_and_the_queue_at_the_command_line(
             engine.request_stop(application.id)
         ended(engine, first)
     said("instance", "remove", "team-a")
+
+
+def commanded(engine: FakeEngine, number: int) -> Application:
+    """Return an application that its own command starts, as after `submit`, without the lake that the latter opens."""
+    application = engine.enqueue(specification(engine.home, number))
+    with engine.repositories.database.begin() as connection:
+        change = sa.text("UPDATE applications SET dispatched = false WHERE id = :id")
+        connection.execute(change, {"id": application.id})
+    return engine.get(application.id)
+
+
+def test_a_suspended_command_at_the_head_of_the_queue_stops_nobody(home: Home, engine: FakeEngine) -> None:
+    """Two commands hold their claims, as a suspended one does; only the second polls."""
+    suspended, polling = (commanded(engine, number) for number in (1, 2))
+    records, at = engine.repositories.transitions, now()
+
+    def admit(application: Application, seconds: float) -> Application:
+        event = lifecycle.Admitted(at + timedelta(seconds=seconds), engine.backend.handle(application.id))
+        return records.admit(application.id, event, capacity=engine.backend.capacity())[0]
+
+    with records.claim(suspended.id), records.claim(polling.id):
+        assert admit(polling, 0).state is State.WAITING
+        assert admit(polling, 9).state is State.WAITING
+        place = engine.queues.schedule(at=at + timedelta(seconds=10), capacity=engine.backend.capacity()).places[-1]
+        assert (place.id, place.reason and place.reason.code) == (suspended.id, "turn")
+        assert admit(polling, 10).state is State.STARTING
+        # A command that continues has its place again.
+        third = commanded(engine, 3)
+        with records.claim(third.id):
+            assert admit(suspended, 11).state is State.STARTING
+            assert admit(third, 12).state is State.STARTING
+
+
+def test_a_dispatcher_passes_over_a_suspended_command(home: Home, engine: FakeEngine) -> None:
+    suspended, dispatched = commanded(engine, 1), engine.enqueue(specification(home, 2))
+    records, at = engine.repositories.transitions, now()
+
+    def admit_next(seconds: float) -> Application | None:
+        def admit(application_id: str) -> lifecycle.Admitted:
+            return lifecycle.Admitted(at, engine.backend.handle(application_id))
+
+        return records.admit_next(admit, at=at + timedelta(seconds=seconds), capacity=engine.backend.capacity())
+
+    with records.claim(suspended.id), engine.applications.changes(dispatching=True):
+        assert admit_next(0) is None
+        assert admit_next(9) is None
+        started = admit_next(10)
+        assert started is not None
+        assert started.id == dispatched.id

@@ -78,6 +78,12 @@ class Database:
         engine, applications = self._external, self._catalog
         return (engine.user, engine.password) == (applications.user, applications.password)
 
+    @property
+    def catalog_server(self) -> tuple[str, int]:
+        """Return the host and port of the applications' catalog; the port is 0 where the server never started."""
+        address = self._url(METASTORE)
+        return address.host, address.port
+
     def require_own_login(self) -> None:
         """Raise `InvalidInput` where applications use the engine's login, or one with its rights.
 

@@ -79,6 +79,8 @@ class Observation:
     """The obstacle, or the cause of the end, where the backend knows it: no room, no image, a lost node."""
     permanent: bool = False
     """Waiting does not help against `reason`."""
+    postponed: bool = False
+    """True while the backend has created nothing of the cluster yet."""
 
 
 @dataclass(frozen=True)

@@ -30,6 +30,7 @@ from penstock.engine.preparation import (
     lake_name,
     lake_of,
     renewing_credentials,
+    servers_of,
 )
 from penstock.engine.repository.applications import now
 from penstock.engine.repository.audit import AuditLog, Outbox
@@ -286,6 +287,7 @@ class Engine:
             store_artifacts=store_artifacts,
             price=self.pricing.attempt_cost,
             check=lambda application: check_reachable(self.home, application.spec.lake),
+            servers=lambda application: servers_of(self.home, self.database, application.spec.lake),
             companions=self._companions,
             restore=self.database.up,
             cores_per_core=cores_per_core,

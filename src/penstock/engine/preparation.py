@@ -12,12 +12,14 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from urllib.parse import urlsplit
 
 from penstock.catalog.database import Database
 from penstock.catalog.metastore import Metastore
 from penstock.clusters.backend import ClusterBackend, Launch
 from penstock.engine.engines.contract import Access
 from penstock.engine.engines.registry import engine_of
+from penstock.engine.policy.observation import Server
 from penstock.errors import LakeError, NotFound, PenstockError
 from penstock.home import Home
 from penstock.lake import stores
@@ -169,6 +171,19 @@ def lake_name(home: Home, name: str | None) -> str:
         if name not in (None, EMBEDDED):
             raise
         return EMBEDDED
+
+
+def servers_of(home: Home, database: Database, name: str | None) -> list[Server]:
+    """The servers of the lake and of the catalog, without starting any; those of a removed lake are left out."""
+    found = [database.catalog_server]
+    with contextlib.suppress(NotFound):
+        lake = Lakes(home).get(name)
+        addresses = [*lake.endpoints, *([f"hdfs://{lake.hdfs.namenode}"] if lake.hdfs else [])]
+        found += [
+            (parts.hostname or "", parts.port or (443 if parts.scheme == "https" else 80))
+            for parts in map(urlsplit, addresses)
+        ]
+    return [server for server in found if all(server)]
 
 
 def check_reachable(home: Home, name: str | None) -> None:

@@ -53,6 +53,7 @@ class PostponedLaunch:
         return Observation(
             Phase.STARTING,
             reason=Reason("quota_exceeded", f"{self._refused.problem}: {self._refused.why}", self._refused.fix),
+            postponed=True,
         )
 
 

@@ -82,6 +82,13 @@ class Launched:
 
 
 @dataclass(frozen=True)
+class ClusterSeen:
+    """The driver's process or pod exists, and its program may have begun."""
+
+    at: datetime
+
+
+@dataclass(frozen=True)
 class ContextStarted:
     at: datetime
     spark_application_id: str | None
@@ -140,6 +147,7 @@ Event = (
     | Admitted
     | Refused
     | Launched
+    | ClusterSeen
     | ContextStarted
     | Blocked
     | DriverEnded
@@ -178,6 +186,9 @@ DRIVER_LOST = "driver_lost"
 DRIVER_FAILED = "driver_failed"
 RETRY = "retry"
 
+_SEEN = "seen"
+"""A key of the recorded handle; the backends ignore it."""
+
 _BEFORE_LAUNCH = frozenset({State.ACCEPTED, State.WAITING})
 _ON_CLUSTER = frozenset({State.STARTING, State.RUNNING})
 
@@ -203,13 +214,22 @@ def step(application: Application, event: Event) -> Step:
 
 
 def resume(application: Application) -> tuple[Instruction, ...]:
-    """The first instructions of a new supervisor, whatever its predecessor has completed."""
+    """The first instructions of a new supervisor, whatever its predecessor has completed.
+
+    A cluster that was seen is never launched again: if it is gone, its program may have done a part of its work, and
+    only the application's own retries allow another run.
+    """
     if application.state is State.STARTING:
-        return (Launch(),)
+        return () if was_seen(application) else (Launch(),)
     if application.state is State.STOPPING:
         return (Stop(),)
     unused = application.state.final or application.state in _BEFORE_LAUNCH
     return (Release(),) if unused and application.cluster is not None else ()
+
+
+def was_seen(application: Application) -> bool:
+    """Return whether the cluster of this attempt was seen to exist."""
+    return bool((application.cluster or {}).get(_SEEN))
 
 
 def will_retry(application: Application) -> bool:
@@ -239,9 +259,7 @@ def _before_launch(application: Application, event: Event) -> Step:
 
 
 def _on_cluster(application: Application, event: Event) -> Step:
-    if isinstance(event, ContextStarted):
-        if application.state is State.RUNNING:
-            return application, ()
+    if isinstance(event, ContextStarted) and application.state is State.STARTING:
         return (
             replace(
                 application,
@@ -252,6 +270,8 @@ def _on_cluster(application: Application, event: Event) -> Step:
             ),
             (),
         )
+    if isinstance(event, ClusterSeen):
+        return replace(application, cluster={**(application.cluster or {}), _SEEN: True}), ()
     if isinstance(event, Blocked):
         return replace(application, reason=event.reason), ()
     if isinstance(event, (Refused, EndRequested)):

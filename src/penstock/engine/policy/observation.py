@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -13,10 +13,12 @@ from penstock.engine.policy.lifecycle import (
     DRIVER_LOST,
     TIME_LIMIT,
     Blocked,
+    ClusterSeen,
     ContextStarted,
     DriverEnded,
     EndRequested,
     Event,
+    was_seen,
 )
 from penstock.model import Application, Reason, State
 
@@ -79,12 +81,6 @@ _SIGNS = (
         "penstock tables lists the tables",
     ),
     _sign(
-        r"(?:UnknownHostException|Connection refused|ConnectException|connect timed out)[^\n]*",
-        "unreachable",
-        "a server that it needs does not answer",
-        "penstock lake check shows whether the lake answers; penstock up starts the embedded one",
-    ),
-    _sign(
         r"(?:InvalidAccessKeyId|SignatureDoesNotMatch|AccessDenied|Status Code: 403)",
         "lake_refused",
         "the lake refused the credentials or the access",
@@ -98,14 +94,37 @@ _SIGNS = (
     ),
 )
 
+Server = tuple[str, int]
+"""The host and port of a server of the lake or the catalog."""
+
+_UNANSWERED = re.compile(
+    r"refused|ConnectException|timed out|Could(?: not|n't) (?:connect|establish)|Failed to connect"
+    r"|connection exception",
+    re.IGNORECASE,
+)
+_UNRESOLVED = re.compile(
+    r"UnknownHostException|Name or service not known|not translate host name|Temporary failure in name resolution"
+    r"|Failed to resolve|resolve host",
+    re.IGNORECASE,
+)
+_SPARK_TRANSPORT = re.compile(
+    r"(?:Failed to connect to|Connecting to) [^\n]+\n\s+at org\.apache\.spark\.network\.client\.TransportClientFactory"
+)
+"""A connection between driver and executors or to a shuffle block: nothing else uses that class of Spark's."""
+_DEFAULT_PORTS = {443: "https", 80: "http"}
+
 _KILLED = 128 + 9
 _FRAME = re.compile(r"^\s+(at |\.\.\. \d+ more|File \")|^Traceback \(most recent")
 _NOISE = re.compile(r"^(WARNING|WARN|INFO|\d\d/\d\d/\d\d |Why: |Fix: |LINE \d+: |\^$)")
 """Lines that do not name a problem: logs, and what Penstock and DuckDB write below one."""
 
 
-def failure_reason(exit_code: int | None, errors: str) -> Reason:
-    """The reason of a driver's failure; `errors` is the end of its standard error."""
+def failure_reason(exit_code: int | None, errors: str, servers: Collection[Server] = ()) -> Reason:
+    """The reason of a driver's failure; `errors` is the end of its standard error.
+
+    `servers` are those of the lake and the catalog. Only a failed connection to one of them, or within the cluster, is
+    a failure of the infrastructure: an application connects to services of its own, too.
+    """
     # After a kill, stderr holds the complaints of child processes (a Python that lost its JVM), not the cause.
     if exit_code == _KILLED:
         return Reason(
@@ -116,9 +135,35 @@ def failure_reason(exit_code: int | None, errors: str) -> Reason:
     for sign in _SIGNS:
         if found := sign.pattern.search(errors):
             return Reason(sign.code, sign.message(found), sign.fix)
+    if _SPARK_TRANSPORT.search(errors) or any(_lacks(line, servers) for line in errors.splitlines()):
+        return Reason(
+            "unreachable",
+            "the lake, the catalog or a process of its cluster does not answer",
+            "penstock lake check shows whether the lake answers; penstock up starts the embedded one",
+        )
     last = _last_words(errors)
     message = f"the driver ended with exit code {exit_code}" + (f": {last}" if last else "")
     return Reason(DRIVER_FAILED, message, "penstock logs ID --stream err shows its whole standard error")
+
+
+def _lacks(line: str, servers: Collection[Server]) -> bool:
+    """Return whether the line reports a failed connection to one of `servers`."""
+    if _UNRESOLVED.search(line):
+        # The name may follow that of a bucket: bucket.s3.example.com.
+        return any(re.search(rf"(?<![\w-]){re.escape(host)}(?![\w-]|\.\w)", line) for host, _ in servers)
+    return bool(_UNANSWERED.search(line)) and any(_names(line, *server) for server in servers)
+
+
+def _names(line: str, host: str, port: int) -> bool:
+    """Return whether the line contains the address, as Java (`host/10.1.2.3:80`), libpq or Python writes it.
+
+    The port must agree, since services of the application's own may run on the same machine.
+    """
+    quoted = r"(?:localhost|127\.0\.0\.1)" if host in ("localhost", "127.0.0.1") else re.escape(host)
+    written = rf"(?<![\w-]){quoted}(?:/[\d.]+)?\]?(?::|['\"](?: \([^)]*\))?, port[ =]){port}(?!\d)"
+    if scheme := _DEFAULT_PORTS.get(port):
+        written += rf"|{scheme}://(?:[\w.-]+\.)?{quoted}(?![\w.:-])"
+    return bool(re.search(written, line))
 
 
 def _last_words(errors: str) -> str:
@@ -135,14 +180,15 @@ def event_of(
     launched_at: datetime,
     end_request: Reason | None = None,
     errors: str = "",
+    servers: Collection[Server] = (),
 ) -> Event | None:
     """The event to apply next, or None where the observation is not new.
 
     The driver's end takes precedence, since a later stop or time limit has no effect. `errors` is the end of the
-    driver's standard error, used when it failed.
+    driver's standard error, used when it failed; for `servers` see `failure_reason`.
     """
     if seen.phase is Phase.ENDED:
-        reason = seen.reason or failure_reason(seen.exit_code, errors) if seen.exit_code else None
+        reason = seen.reason or failure_reason(seen.exit_code, errors, servers) if seen.exit_code else None
         return DriverEnded(at, seen.exit_code, reason)
     if seen.phase is Phase.LOST:
         lost = Reason(DRIVER_LOST, f"the cluster was lost: {seen.detail}", "run it again")
@@ -154,9 +200,9 @@ def event_of(
         return EndRequested(at, reason)
     if seen.phase is Phase.RUNNING and application.state is State.STARTING:
         return ContextStarted(at, seen.spark_application_id)
-    if seen.reason != application.reason:
-        return Blocked(at, seen.reason)
-    return None
+    if application.state is State.STARTING and not (seen.postponed or was_seen(application)):
+        return ClusterSeen(at)
+    return None if seen.reason == application.reason else Blocked(at, seen.reason)
 
 
 def _limit_reached(application: Application, seen: Observation, age: timedelta) -> Reason | None:

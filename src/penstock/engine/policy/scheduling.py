@@ -6,9 +6,9 @@ equal holdings, as on a machine with room for one cluster at a time, recent use 
 So no instance gets the machine by submitting early, or much. Within an instance: priority, then order of submission.
 
 The first application is never overtaken because it is large: free room is reserved until it fits, since small clusters
-would otherwise starve it for ever. Only an instance at its quota, and a cluster beyond today's capacity or beyond its
-instance's whole quota (which may be reduced while it waits), are passed over, since the waiting of others does not help
-them.
+would otherwise starve it for ever. Only an instance at its quota, a cluster beyond today's capacity or beyond its
+instance's whole quota (which may be reduced while it waits), and an application whose command does not claim its turn
+are passed over, since the waiting of others does not help them.
 """
 
 from __future__ import annotations
@@ -129,6 +129,16 @@ LEAST_CHARGE = timedelta(seconds=10)
 
 NOT_YET = "queue"
 
+CLAIM_TIME = timedelta(seconds=10)
+"""The time in which the command of the first application must claim its turn. A running one does so within two seconds;
+a suspended one (Ctrl-Z) keeps its place, but others start meanwhile."""
+
+_UNCLAIMED = Reason(
+    "turn",
+    "its turn came, and its command, which may be suspended, did not claim it",
+    "continue the command: fg in its terminal, or kill -CONT and its process number",
+)
+
 
 @dataclass(frozen=True)
 class QueuedApplication:
@@ -140,6 +150,8 @@ class QueuedApplication:
     not_before: datetime | None = None
     dispatched: bool = False
     """True if a dispatcher starts it; the order does not depend on it."""
+    turn_since: datetime | None = None
+    """The time since which it may start, as others have seen, without an attempt of its command."""
     recorded: Reason | None = None
     """The recorded reason of its waiting."""
 
@@ -206,7 +218,8 @@ class Schedule:
     refused: Mapping[str, Reason]
     """The applications that exceed the largest possible capacity."""
     set_aside: Mapping[str, Reason] = field(default_factory=dict)
-    """The applications among `places` that exceed all of today's capacity or their instance's whole quota."""
+    """The applications among `places` that are passed over: they exceed all of today's capacity or their instance's
+    whole quota, or do not claim their turn."""
 
     @property
     def start(self) -> str | None:
@@ -233,7 +246,11 @@ def schedule(snapshot: QueueSnapshot) -> Schedule:
         one.id: reason
         for one in snapshot.waiting
         if one.id not in refused
-        and (reason := over_quota.get((one.instance, one.size)) or not_today.get(one.size)) is not None
+        and (
+            reason := over_quota.get((one.instance, one.size))
+            or not_today.get(one.size)
+            or _unclaimed(one, snapshot.at)
+        )
     }
     able = [one for one in snapshot.waiting if one.id not in refused and one.id not in set_aside]
     ready = [one for one in able if not _too_early(one, snapshot.at)]
@@ -321,6 +338,10 @@ def _too_early(one: QueuedApplication, at: datetime) -> Reason | None:
     if one.not_before is None or one.not_before <= at:
         return None
     return Reason("retry", f"its next attempt may begin at {one.not_before:%H:%M:%S} UTC")
+
+
+def _unclaimed(one: QueuedApplication, at: datetime) -> Reason | None:
+    return _UNCLAIMED if one.turn_since is not None and at - one.turn_since >= CLAIM_TIME else None
 
 
 def _beyond_quota(snapshot: QueueSnapshot, name: str, size: ClusterSize) -> Reason | None:

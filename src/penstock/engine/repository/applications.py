@@ -209,6 +209,7 @@ class ApplicationRepository:
         """Apply `admitted` if it is the application's turn and there is room; else record why it waits."""
         with self._engine.begin() as connection:
             self._queues.take_turn(connection)
+            self._queues.claim_turn(connection, application_id)
             snapshot = self._queues.snapshot(
                 connection,
                 at=admitted.at,
@@ -220,6 +221,8 @@ class ApplicationRepository:
             schedule = scheduling.schedule(snapshot)
             if reason := schedule.refused.get(application_id):
                 return self._apply(connection, application_id, lifecycle.Refused(admitted.at, reason))
+            if schedule.start not in (None, application_id):
+                self._queues.offer_turn(connection, schedule.start, admitted.at)
             place = schedule.place(application_id)
             if place is not None and place.reason is not None:
                 return self._apply(connection, application_id, lifecycle.Queued(admitted.at, place.reason))
@@ -235,7 +238,7 @@ class ApplicationRepository:
             snapshot = self._queues.snapshot(connection, at=at, capacity=capacity, all_waiting=False)
             schedule = scheduling.schedule(snapshot)
             if schedule.set_aside:
-                # The first application of an instance cannot start today, but one behind it may fit.
+                # The first application of an instance cannot start now, but one behind it may.
                 snapshot = self._queues.snapshot(connection, at=at, capacity=capacity, all_waiting=True)
                 schedule = scheduling.schedule(snapshot)
             dispatched = {one.id for one in snapshot.waiting if one.dispatched}
@@ -243,6 +246,8 @@ class ApplicationRepository:
                 return self._apply(connection, application_id, lifecycle.Refused(at, reason))[0]
             if schedule.start in dispatched:
                 return self._apply(connection, schedule.start, admit(schedule.start))[0]
+            if schedule.start is not None:
+                self._queues.offer_turn(connection, schedule.start, at)
             recorded = {one.id: one.recorded for one in snapshot.waiting}
             seen: set[str] = set()
             for place in schedule.places:

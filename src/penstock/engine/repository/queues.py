@@ -37,6 +37,7 @@ from penstock.model import (
 )
 
 _ADMISSION_LOCK = 7031_0002
+_LIMITED = sa.select(sa.func.set_config("idle_in_transaction_session_timeout", "30s", True))
 _MOST_LISTED = 5
 _table, _instances, _tokens = schema.applications, schema.instances, schema.tokens
 _SIZE = _table.c.spec["size"]
@@ -188,7 +189,24 @@ class QueueRepository:
 
     def take_turn(self, connection: sa.Connection) -> None:
         """Serialize decisions over all engines in the database, so that no memory is promised twice."""
+        # A process that is suspended in the middle of its decision would stop all others.
+        connection.execute(_LIMITED)
         connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_ADMISSION_LOCK)))
+
+    def claim_turn(self, connection: sa.Connection, application_id: str) -> None:
+        """Record that the application's own command decides about it now."""
+        connection.execute(
+            _table.update()
+            .where(_table.c.id == application_id, _table.c.turn_since.is_not(None))
+            .values(turn_since=None)
+        )
+
+    def offer_turn(self, connection: sa.Connection, application_id: str, at: datetime) -> None:
+        """Record that the application may start as soon as its command claims the turn; only the first offer counts."""
+        free = sa.select(_table.c.id).where(_table.c.id == application_id, _table.c.turn_since.is_(None), BEFORE_LAUNCH)
+        # Its own process may be suspended with a lock on the row.
+        query = _table.update().where(_table.c.id.in_(free.with_for_update(skip_locked=True).scalar_subquery()))
+        connection.execute(query.values(turn_since=at))
 
     def snapshot(
         self,
@@ -215,6 +233,7 @@ class QueueRepository:
             _table.c.submitted_at,
             _table.c.not_before,
             _table.c.dispatched,
+            _table.c.turn_since,
             _table.c.reason,
             _SIZE.label("size"),
         ).where(_table.c.engine == self._owner, BEFORE_LAUNCH, _table.c.cluster.is_(None), attended)
@@ -322,5 +341,6 @@ def _waiter(row: sa.Row[Any]) -> QueuedApplication:
         row.priority,
         row.not_before,
         dispatched=row.dispatched,
+        turn_since=row.turn_since,
         recorded=Reason(**row.reason) if row.reason else None,
     )

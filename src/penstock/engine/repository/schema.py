@@ -44,6 +44,7 @@ applications = sa.Table(
     sa.Column("not_before", _moment),
     sa.Column("cost", JSONB(none_as_null=True)),
     sa.Column("fingerprint", sa.Text),
+    sa.Column("turn_since", _moment),
 )
 
 events = sa.Table(

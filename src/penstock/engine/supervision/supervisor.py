@@ -11,7 +11,7 @@ import logging
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor, wait
 from datetime import datetime
 from enum import Enum
@@ -100,7 +100,8 @@ class Supervisor:
     `prepare` returns the launch plan for the backend; `store_artifacts` brings artifacts to the lake and returns the
     summary; `price` returns the cost of this attempt's cluster so far.
 
-    `check` runs while the cluster starts, so that it adds no latency; an exception from it ends the application.
+    `servers` returns those of the lake and the catalog, whose silence is no failure of the application. `check` runs
+    while the cluster starts, so that it adds no latency; an exception from it ends the application.
     `companions` is a context manager that is entered once the cluster was launched or found running, and left when its
     processes are gone; an error that it passes to its callback ends the application with that reason.
     `restore` is called when the database connection was lost and returns once the database is back. While it raises
@@ -122,6 +123,7 @@ class Supervisor:
         store_artifacts: Callable[[Application, Path], Mapping[str, Any]],
         price: Callable[[Application, datetime], Cost | None] = lambda *_: None,
         check: Callable[[Application], None] = lambda _: None,
+        servers: Callable[[Application], Collection[observation.Server]] = lambda _: (),
         companions: Companions = lambda *_: contextlib.nullcontext(),
         restore: Callable[[], object] = lambda: None,
         grace_seconds: float = GRACE_SECONDS,
@@ -133,6 +135,7 @@ class Supervisor:
         self._store_artifacts = store_artifacts
         self._price = price
         self._check = check
+        self._servers = servers
         self._companions = companions
         self._entered: contextlib.ExitStack | None = None
         self._restore = restore
@@ -422,6 +425,7 @@ class Supervisor:
             launched_at=application.admitted_at or application.submitted_at,
             end_request=self._end_request,
             errors=self._last_errors(handle) if seen.exit_code else "",
+            servers=self._servers(application) if seen.exit_code else (),
         )
         if event is not None:
             return self._records.apply(application.id, event)

@@ -163,3 +163,44 @@ def test_who_looks_on_asks_the_next_attempt_with_its_own_token(
         assert wait_until(lambda: bool(other.sizes(handle)) and len(set(kubernetes.tokens)) >= attempt, 20)  # noqa: B023
         kubernetes.delete(POD)
     other.release(handle)
+
+
+def test_a_new_supervisor_does_not_start_an_application_again_whose_pod_is_gone(
+    kubernetes: FakeKubernetes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The pod's program may have begun, and on a node that is cut off it may still run."""
+    script = tmp_path / "a.py"
+    script.touch()
+    spec = ApplicationSpec(application=str(script), size=SIZE, name="n")
+    records = Memory(Application(ID, spec, State.ACCEPTED, submitted_at=datetime.now(timezone.utc)))
+
+    def supervise(on_change: Callable[[Application, Observation | None], None]) -> Application:
+        backend = KubernetesBackend(Home(tmp_path), TARGET)
+        monkeypatch.setattr(backend, "_opened", kubernetes)
+        return Supervisor(
+            cast(ApplicationRepository, records),
+            backend,
+            prepare=lambda _: launch(spec=spec),
+            store_artifacts=lambda *_: {},
+            grace_seconds=0.1,
+        ).run(ID, on_change)
+
+    class Killed(Exception):
+        pass
+
+    def dies(_: Application, observed: Observation | None) -> None:
+        if observed is not None:
+            raise Killed
+
+    with pytest.raises(Killed):
+        supervise(dies)
+    assert records.kept.state is State.STARTING
+    kubernetes.delete(POD)
+
+    def looks_on(_: Application, observed: Observation | None) -> None:
+        assert observed is None, "it was started again"
+
+    ended = supervise(looks_on)
+    assert ended.reason is not None
+    assert (ended.state, ended.reason.code) == (State.FAILED, "driver_lost")
+    assert kubernetes.made == ["Pod", "Secret"]

@@ -14,6 +14,7 @@ from penstock.engine.policy.lifecycle import (
     Admitted,
     ArtifactsCollected,
     Blocked,
+    ClusterSeen,
     ContextStarted,
     DriverEnded,
     EndRequested,
@@ -83,6 +84,22 @@ def test_a_final_application_with_a_cluster_is_released_on_resumption(state: Sta
     assert resume(application(state, cluster=None)) == ()
 
 
+def test_a_cluster_that_was_seen_is_never_launched_again() -> None:
+    starting, _ = step(application(), Admitted(START, HANDLE))
+    launched, _ = step(starting, Launched(START))
+    assert resume(launched) == (Launch(),)
+    seen, instructions = step(launched, ClusterSeen(START))
+    assert (resume(seen), instructions) == ((), ())
+    assert step(seen, ClusterSeen(START))[0] == seen
+
+
+def test_the_cluster_of_the_next_attempt_was_not_seen() -> None:
+    seen, _ = step(retrying(State.STARTING), ClusterSeen(START))
+    again, _ = step(failed(seen, LOST), Released(START))
+    second, _ = step(again, Admitted(START, HANDLE))
+    assert resume(second) == (Launch(),)
+
+
 LOST = Reason(lifecycle.DRIVER_LOST, "lost")
 
 LATE = [
@@ -90,6 +107,7 @@ LATE = [
     Admitted(START, HANDLE),
     Refused(START, FULL),
     Launched(START),
+    ClusterSeen(START),
     ContextStarted(START, "app-1"),
     Blocked(START, FULL),
     DriverEnded(START, 1, LOST),
@@ -232,6 +250,20 @@ class Lives(RuleBasedStateMachine):
     @rule()
     def refuse(self) -> None:
         self.apply(Refused(START, FULL))
+
+    @precondition(lambda self: self.world.exists)
+    @rule()
+    def see_cluster(self) -> None:
+        self.apply(ClusterSeen(START))
+
+    @precondition(lambda self: self.world.exists)
+    @rule()
+    def lose_cluster_after_it_was_seen(self) -> None:
+        """Lose the pod, or the directory, while no supervisor lives."""
+        self.apply(ClusterSeen(START))
+        self.killed()
+        if not self.due and not self.application.state.final:
+            self.world.exists = self.world.running = False
 
     @precondition(lambda self: self.world.running)
     @rule()

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from penstock.clusters.backend import Observation, Phase
-from penstock.engine.policy.lifecycle import Blocked, ContextStarted, DriverEnded, EndRequested
+from penstock.engine.policy.lifecycle import Blocked, ClusterSeen, ContextStarted, DriverEnded, EndRequested, step
 from penstock.engine.policy.observation import event_of
-from penstock.model import Reason, State
+from penstock.model import Application, Reason, State
 from tests.unit.engine.engine_making import after, application, spec
 
 STOP = Reason("stopped_by_user", "asked")
@@ -17,6 +17,11 @@ def seen(observation: Observation, **more: object) -> object:
     given = {"at": after(10), "launched_at": after(0), **more}
     running = given.pop("application", application(State.RUNNING))
     return event_of(running, observation, **given)  # type: ignore[arg-type]
+
+
+def known(starting: Application) -> Application:
+    """Return the application once its cluster was seen."""
+    return step(starting, ClusterSeen(after(0)))[0]
 
 
 def test_an_end_that_was_seen_wins_over_a_stop_that_was_asked_for() -> None:
@@ -39,7 +44,7 @@ def test_a_failed_driver_is_explained_from_its_own_words() -> None:
 
 
 def test_the_time_limit_counts_from_the_launch() -> None:
-    limited = application(State.STARTING, spec=spec(time_limit_seconds=10))
+    limited = known(application(State.STARTING, spec=spec(time_limit_seconds=10)))
     assert seen(Observation(Phase.STARTING), application=limited, at=after(9)) is None
     event = seen(Observation(Phase.STARTING), application=limited, at=after(10))
     assert isinstance(event, EndRequested)
@@ -58,11 +63,18 @@ def test_the_context_is_noticed_once() -> None:
     assert seen(up) is None
 
 
+def test_a_cluster_is_recorded_once_it_exists() -> None:
+    starting = application(State.STARTING)
+    assert seen(Observation(Phase.STARTING, postponed=True), application=starting) is None
+    assert seen(Observation(Phase.STARTING), application=starting) == ClusterSeen(after(10))
+    assert seen(Observation(Phase.STARTING), application=known(starting)) is None
+
+
 NO_ROOM = Reason("unschedulable", "no node takes its pod", "wait")
 
 
 def test_an_obstacle_is_reported_once_and_withdrawn() -> None:
-    starting = application(State.STARTING)
+    starting = known(application(State.STARTING))
     assert seen(Observation(Phase.STARTING, reason=NO_ROOM), application=starting) == Blocked(after(10), NO_ROOM)
     blocked = replace(starting, reason=NO_ROOM)
     assert seen(Observation(Phase.STARTING, reason=NO_ROOM), application=blocked) is None

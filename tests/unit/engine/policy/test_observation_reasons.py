@@ -56,3 +56,46 @@ def test_a_failed_statement_in_duckdb_is_named_by_its_problem(errors: str, probl
 
 def test_a_driver_killed_without_a_word_points_at_memory() -> None:
     assert failure_reason(137, "").code == "killed"
+
+
+OWN = [("127.0.0.1", 9000), ("s3.example.com", 443), ("db.example.com", 5432)]
+SHUFFLE = (
+    "SparkException: Aborted\nCaused by: java.io.IOException: Failed to connect to /10.1.2.3:4040\n"
+    "\tat org.apache.spark.network.client.TransportClientFactory.createClient(TransportClientFactory.java:294)\n"
+    "Caused by: io.netty.channel.AbstractChannel$AnnotatedConnectException: Connection refused: /10.1.2.3:4040\n"
+)
+
+
+@pytest.mark.parametrize(
+    "errors",
+    [
+        "SdkClientException: Connect to 127.0.0.1:9000 [/127.0.0.1] failed: Connection refused",
+        "Call From driver/127.0.0.2 to localhost:9000 failed on connection exception: java.net.ConnectException",
+        "java.net.UnknownHostException: lake.s3.example.com",
+        'Could not connect to the endpoint URL: "https://s3.example.com/lake"',
+        "ConnectTimeoutException: Connect to s3.example.com:443 [s3.example.com/192.0.2.1] failed: connect timed out",
+        "org.postgresql.util.PSQLException: Connection to db.example.com:5432 refused. Check that the hostname",
+        'connection to server at "db.example.com" (192.0.2.1), port 5432 failed: Connection refused',
+        SHUFFLE,
+    ],
+)
+def test_a_silent_lake_catalog_or_executor_is_a_failure_of_the_infrastructure(errors: str) -> None:
+    assert failure_reason(1, errors, OWN).code == "unreachable"
+
+
+@pytest.mark.parametrize(
+    "errors",
+    [
+        "ConnectionRefusedError: [Errno 111] Connection refused",
+        "java.net.ConnectException: Connection refused",
+        "requests.ConnectionError: HTTPConnectionPool(host='127.0.0.1', port=90001): Connection refused",
+        "Connect to 127.0.0.1:8080 [/127.0.0.1] failed: Connection refused",
+        "java.net.UnknownHostException: s3.example.com.attacker.org",
+        "java.net.UnknownHostException: api.example.com",
+        "org.postgresql.util.PSQLException: Connection to db.example.com:5433 refused.",
+        "the table on 127.0.0.1:9000 has no column a",
+        "java.io.IOException: Failed to connect to /10.1.2.3:4040\n\tat com.example.Main.main(Main.java:1)",
+    ],
+)
+def test_a_silent_service_of_the_applications_own_is_its_own_failure(errors: str) -> None:
+    assert failure_reason(1, errors, OWN).code == "driver_failed"

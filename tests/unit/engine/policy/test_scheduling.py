@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from penstock.engine.policy import admission, scheduling
 from penstock.engine.policy.scheduling import (
+    CLAIM_TIME,
     HALF_LIFE,
     LEAST_CHARGE,
     DecayedUsage,
@@ -246,3 +247,14 @@ def test_a_thousand_waiting_are_planned_in_less_than_their_poll() -> None:
     found = schedule(QueueSnapshot(after(5000), FOUR_SLOTS, waiting))
     assert len(found.places) == 1000
     assert timedelta(seconds=time.process_time() - began) < timedelta(seconds=1)
+
+
+def test_a_command_that_does_not_claim_its_turn_is_passed_over_and_keeps_its_place() -> None:
+    waiting = [waiter("suspended", turn_since=START), waiter("next", at=1)]
+    offered = schedule(QueueSnapshot(START + CLAIM_TIME - timedelta(seconds=1), ONE_SLOT, waiting))
+    assert offered.start == "suspended"
+    passed = schedule(QueueSnapshot(START + CLAIM_TIME, ONE_SLOT, waiting))
+    assert passed.start == "next"
+    assert passed.set_aside["suspended"].code == "turn"
+    back = schedule(QueueSnapshot(START + CLAIM_TIME, ONE_SLOT, [replace(waiting[0], turn_since=None), waiting[1]]))
+    assert [place.id for place in back.places] == ["suspended", "next"]
