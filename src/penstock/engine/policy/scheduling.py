@@ -341,7 +341,10 @@ def _too_early(one: QueuedApplication, at: datetime) -> Reason | None:
 
 
 def _unclaimed(one: QueuedApplication, at: datetime) -> Reason | None:
-    return _UNCLAIMED if one.turn_since is not None and at - one.turn_since >= CLAIM_TIME else None
+    # A dispatcher takes what is first without a claim, and a lost one is replaced.
+    if one.dispatched or one.turn_since is None:
+        return None
+    return _UNCLAIMED if at - one.turn_since >= CLAIM_TIME else None
 
 
 def _beyond_quota(snapshot: QueueSnapshot, name: str, size: ClusterSize) -> Reason | None:

@@ -258,3 +258,8 @@ def test_a_command_that_does_not_claim_its_turn_is_passed_over_and_keeps_its_pla
     assert passed.set_aside["suspended"].code == "turn"
     back = schedule(QueueSnapshot(START + CLAIM_TIME, ONE_SLOT, [replace(waiting[0], turn_since=None), waiting[1]]))
     assert [place.id for place in back.places] == ["suspended", "next"]
+
+
+def test_an_application_that_a_dispatcher_starts_is_never_passed_over_for_its_turn() -> None:
+    waiting = [waiter("first", turn_since=START, dispatched=True), waiter("next", at=1)]
+    assert schedule(QueueSnapshot(START + 2 * CLAIM_TIME, ONE_SLOT, waiting)).start == "first"
