@@ -63,8 +63,8 @@ private class StatementRun(spark: SparkSession, limit: Option[Int]) {
     def times = ListMap[String, Any]("started_ms" -> startedMs, "elapsed_ms" -> (System.nanoTime() - started) / 1e6)
     try {
       val frame = spark.sql(statement)
-      // One more than asked for tells a full answer from a cut one.
-      val rows = limit.fold(frame.collect())(most => frame.limit(most + 1).collect())
+      // One more than asked for tells a full answer from a cut one. No array holds more than the largest number.
+      val rows = limit.filter(_ < Int.MaxValue).fold(frame.collect())(most => frame.limit(most + 1).collect())
       val shown = limit.fold(rows)(rows.take)
       val record = ListMap[String, Any](
         "statement" -> statement,

@@ -33,6 +33,12 @@ class StatementRunSuite extends AnyFunSuite with BeforeAndAfterAll {
     )
   }
 
+  test("the largest limit there is cuts nothing") {
+    val result = run("SELECT * FROM range(3)", Some(Int.MaxValue))
+    assert(result.error.isEmpty && result.record("truncated") == false)
+    assert(result.record("rows") == Seq(Seq(0L), Seq(1L), Seq(2L)))
+  }
+
   test("a cut answer says so, a full one does not") {
     assert(run("SELECT * FROM range(3)", Some(2)).record("truncated") == true)
     assert(run("SELECT * FROM range(2)", Some(2)).record("truncated") == false)
