@@ -39,6 +39,11 @@ class StatementRunSuite extends AnyFunSuite with BeforeAndAfterAll {
     assert(result.record("rows") == Seq(Seq(0L), Seq(1L), Seq(2L)))
   }
 
+  test("a raw text is one text to Spark where the splitter takes it for one") {
+    val statements = StatementSplitter.split("""SELECT r'a;\', 'b', R"c;\"; SELECT date'2026-01-02'""")
+    assert(statements.map(run(_).record("rows")) == Seq(Seq(Seq("a;\\", "b", "c;\\")), Seq(Seq("2026-01-02"))))
+  }
+
   test("a cut answer says so, a full one does not") {
     assert(run("SELECT * FROM range(3)", Some(2)).record("truncated") == true)
     assert(run("SELECT * FROM range(2)", Some(2)).record("truncated") == false)
