@@ -66,10 +66,11 @@ private class StatementRun(spark: SparkSession, limit: Option[Int]) {
       // One more than asked for tells a full answer from a cut one. No array holds more than the largest number.
       val rows = limit.filter(_ < Int.MaxValue).fold(frame.collect())(most => frame.limit(most + 1).collect())
       val shown = limit.fold(rows)(rows.take)
+      val values = JsonValues.of(spark)
       val record = ListMap[String, Any](
         "statement" -> statement,
         "columns" -> JsonValues.columns(frame.schema),
-        "rows" -> shown.map(JsonValues.row).toSeq,
+        "rows" -> shown.map(values.row).toSeq,
         "truncated" -> (rows.length > shown.length)
       )
       StatementResult(record ++ times, None)

@@ -33,6 +33,30 @@ class StatementRunSuite extends AnyFunSuite with BeforeAndAfterAll {
     )
   }
 
+  test("a point in time is shown in the session's zone, wherever it is, as a cast to a string shows it") {
+    val machine = java.util.TimeZone.getDefault
+    // Berlin has no half past two in the first of these nights.
+    val times = Seq("2026-03-29 02:30:00", "2026-07-01 12:00:00.25", "1500-02-03 04:05:06", "1969-12-31 23:59:59.9")
+    for ((own, zone) <- Seq("Europe/Berlin" -> "UTC", "UTC" -> "Asia/Tokyo"); java8 <- Seq(false, true)) {
+      java.util.TimeZone.setDefault(java.util.TimeZone.getTimeZone(own))
+      spark.conf.set("spark.sql.session.timeZone", zone)
+      spark.conf.set("spark.sql.datetime.java8API.enabled", java8)
+      try
+        for (time <- times) {
+          val it = s"TIMESTAMP'$time'"
+          val row = run(s"SELECT $it, array($it), map('k', $it), named_struct('f', $it), CAST($it AS STRING)")
+          val shown = if (time.contains('.')) time else s"$time.0"
+          val expected = Seq[Any](shown, Seq(shown), Map("k" -> shown), Map("f" -> shown), time)
+          assert(row.record("rows") == Seq(expected), own)
+        }
+      finally {
+        java.util.TimeZone.setDefault(machine)
+        spark.conf.unset("spark.sql.session.timeZone")
+        spark.conf.unset("spark.sql.datetime.java8API.enabled")
+      }
+    }
+  }
+
   test("the largest limit there is cuts nothing") {
     val result = run("SELECT * FROM range(3)", Some(Int.MaxValue))
     assert(result.error.isEmpty && result.record("truncated") == false)

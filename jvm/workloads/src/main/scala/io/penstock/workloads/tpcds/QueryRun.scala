@@ -43,12 +43,12 @@ private case class Execution(
     "status" -> (if (error.isEmpty) "ok" else "failed")
   ) ++ error.map("error" -> _) ++ reads.map("reads" -> byTable(_)) ++ counts.map("lake" -> _)
 
-  def answer: Option[Map[String, Any]] = Option.when(error.isEmpty)(
+  def answer(values: JsonValues): Option[Map[String, Any]] = Option.when(error.isEmpty)(
     ListMap(
       "query" -> query,
       "columns" -> schema.fieldNames.toSeq,
       "types" -> schema.fields.toSeq.map(_.dataType.simpleString),
-      "rows" -> rows.map(JsonValues.row)
+      "rows" -> rows.map(values.row)
     )
   )
 
@@ -137,11 +137,12 @@ object PowerRun extends Application {
       .Manager { use =>
         val samples = use(JsonLines.create(s"$output/samples.jsonl", configuration))
         val answers = use(JsonLines.create(s"$output/answers.jsonl", configuration))
+        val values = JsonValues.of(spark)
         val run = new QueryRun(spark, queries.size)
         for (iteration <- 1 - warmup to iterations; (query, index) <- queries.zipWithIndex) yield {
           val execution = run.execute(query, index + 1)
           if (iteration >= 1) samples.write(execution.sample(iteration))
-          if (iteration == 1) execution.answer.foreach(answers.write)
+          if (iteration == 1) execution.answer(values).foreach(answers.write)
           println(execution.line)
           if (iteration >= 1 && execution.error.isDefined) 1 else 0
         }
