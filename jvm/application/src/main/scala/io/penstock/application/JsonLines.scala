@@ -65,7 +65,7 @@ final class JsonValues(zone: ZoneId) {
     // Its own text would be in the JVM's zone, which need not be the session's.
     case time: java.sql.Timestamp => moment(DateTimeUtils.fromJavaTimestamp(time))
     case time: Instant => moment(DateTimeUtils.instantToMicros(time))
-    case struct: Row => struct.schema.fieldNames.zip(struct.toSeq.map(value)).to(ListMap)
+    case struct: Row => JsonValues.keys(struct.schema.fieldNames.toSeq).zip(struct.toSeq.map(value)).to(ListMap)
     case map: scala.collection.Map[_, _] =>
       map.toSeq.map { case (key, of) => String.valueOf(value(key)) -> value(of) }.to(ListMap)
     case elements: scala.collection.Seq[_] => elements.map(value)
@@ -87,4 +87,19 @@ object JsonValues {
 
   def columns(schema: StructType): Seq[Map[String, String]] =
     schema.fields.toSeq.map(field => ListMap("name" -> field.name, "type" -> field.dataType.simpleString))
+
+  /**
+   * The keys of a struct's fields. JSON's readers keep one value of a key, so a field whose name has occurred gets a
+   * number, as in DuckDB: `a`, `a_1`. The column's type has the names.
+   */
+  private[application] def keys(names: Seq[String]): Seq[String] = {
+    val taken = scala.collection.mutable.Set.empty[String]
+    names.map { name =>
+      val key =
+        if (!taken(name)) name
+        else Iterator.from(1).map(n => s"${name}_$n").find(key => !taken(key) && !names.contains(key)).get
+      taken += key
+      key
+    }
+  }
 }

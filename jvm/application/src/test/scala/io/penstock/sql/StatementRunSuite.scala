@@ -57,6 +57,11 @@ class StatementRunSuite extends AnyFunSuite with BeforeAndAfterAll {
     }
   }
 
+  test("fields of one name keep their values") {
+    val result = run("SELECT named_struct('a', 1, 'a', 2, 'a_1', 3, 'b', 4)")
+    assert(result.record("rows") == Seq(Seq(Map("a" -> 1, "a_2" -> 2, "a_1" -> 3, "b" -> 4))))
+  }
+
   test("the largest limit there is cuts nothing") {
     val result = run("SELECT * FROM range(3)", Some(Int.MaxValue))
     assert(result.error.isEmpty && result.record("truncated") == false)
