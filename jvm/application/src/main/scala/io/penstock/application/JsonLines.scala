@@ -23,7 +23,7 @@ class JsonLines(out: OutputStream) extends AutoCloseable {
 
   /** Map entries appear in the order of the map: use a `ListMap` where people will read it. */
   def write(line: Map[String, Any]): Unit = {
-    out.write((JsonLines.mapper.writeValueAsString(line) + "\n").getBytes(UTF_8))
+    out.write((JsonLines.text(line) + "\n").getBytes(UTF_8))
     out.flush()
   }
 
@@ -32,6 +32,8 @@ class JsonLines(out: OutputStream) extends AutoCloseable {
 
 object JsonLines {
   private val mapper = new ObjectMapper().registerModule(DefaultScalaModule)
+
+  def text(line: Map[String, Any]): String = mapper.writeValueAsString(line)
 
   /** Replaces what is at `uri`. */
   def create(uri: String, configuration: Configuration): JsonLines = {
