@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -102,18 +104,25 @@ class QueryScript:
         return [_sample(name, iteration, result) for name, iteration, result in self._counted(results)]
 
     def answers(self, results: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-        """The answer of each query's first counted execution, where it succeeded."""
-        return [
-            {
-                "query": name,
-                "columns": [column["name"] for column in result["columns"]],
-                "types": [column["type"] for column in result["columns"]],
-                "rows": result["rows"],
-                **({"cut": True} if self.dialect.cuts else {}),
-            }
-            for name, iteration, result in self._counted(results)
-            if iteration == 1 and "error" not in result
-        ]
+        """The different answers of each query's counted executions, in order, without those that failed.
+
+        Equal answers are checked once, and an answer that only one iteration gave is checked too.
+        """
+        found: dict[bytes, dict[str, Any]] = {}
+        for name, _, result in self._counted(results):
+            if "error" not in result:
+                line = self._answer(name, result)
+                found.setdefault(hashlib.sha256(json.dumps(line).encode()).digest(), line)
+        return list(found.values())
+
+    def _answer(self, name: str, result: Mapping[str, Any]) -> dict[str, Any]:
+        return {
+            "query": name,
+            "columns": [column["name"] for column in result["columns"]],
+            "types": [column["type"] for column in result["columns"]],
+            "rows": result["rows"],
+            **({"cut": True} if self.dialect.cuts else {}),
+        }
 
     def _counted(self, results: Sequence[Mapping[str, Any]]) -> list[tuple[str, int, Mapping[str, Any]]]:
         found = []

@@ -52,7 +52,7 @@ def test_sail_gets_spark_s_words_and_its_answers_are_known_to_be_cut() -> None:
     before = ["SET spark.sql.ansi.enabled = false;", "USE `tpcds_sf1`;"]
     assert script.text.splitlines() == [*before, *["SELECT `a` FROM t;", "SELECT 2;"] * 3]
     results = [result(0)] * script.before + [result(value) for value in range(6)]
-    assert [line["cut"] for line in script.answers(results)] == [True, True]
+    assert [line["cut"] for line in script.answers(results)] == [True] * 4
     assert not any("cut" in line for line in SCRIPT.answers(results_of(range(6))))
 
 
@@ -84,14 +84,16 @@ def test_progress_names_the_query_that_runs() -> None:
     assert found == [None, "q1 (1 of 6)", "q2 (2 of 6)", "q1 (3 of 6)"]
 
 
-def test_only_counted_rounds_are_samples_and_the_first_of_them_is_the_answer() -> None:
+def test_only_counted_rounds_are_samples_and_their_different_answers_are_checked() -> None:
     results = results_of([1, 2, 3, 4, 5, 6])
     found = [(one["query"], one["iteration"], one["elapsed_ms"], one["rows"]) for one in SCRIPT.samples(results)]
     assert found == [("q1", 1, 3.0, 1), ("q2", 1, 4.0, 1), ("q1", 2, 5.0, 1), ("q2", 2, 6.0, 1)]
     assert SCRIPT.answers(results) == [
-        {"query": "q1", "columns": ["a"], "types": ["int"], "rows": [[3]]},
-        {"query": "q2", "columns": ["a"], "types": ["int"], "rows": [[4]]},
+        {"query": name, "columns": ["a"], "types": ["int"], "rows": [[value]]}
+        for name, value in (("q1", 3), ("q2", 4), ("q1", 5), ("q2", 6))
     ]
+    repeated = SCRIPT.answers(results_of([1, 2, 3, 4, 3, 6]))
+    assert [(one["query"], one["rows"]) for one in repeated] == [("q1", [[3]]), ("q2", [[4]]), ("q2", [[6]])]
 
 
 def test_a_failed_query_is_a_sample_with_its_error_and_has_no_answer() -> None:
@@ -119,6 +121,16 @@ def test_the_engine_s_application_has_the_executor_s_size_and_none_of_spark_s_se
 def test_a_wrong_answer_of_the_engine_is_found(world: World) -> None:
     world.answers["q2"] = [["2.60"]]
     assert world.measure(SUITE).outcome == "wrong"
+
+
+def test_a_wrong_answer_of_a_later_iteration_is_found(world: World) -> None:
+    suite = replace(SUITE, iterations=3, warm_iterations=1)
+    assert world.measure(suite).outcome == "ok"
+    world.later_answers["q2"] = [["2.60"]]
+    run = world.measure(suite)
+    assert run.outcome == "wrong"
+    verdicts = [(sample["query"], sample["verdict"]) for sample in run.of_kind("answer")]
+    assert verdicts == [("q1", "equal"), ("q2", "equal"), ("q2", "different")]
 
 
 def test_a_query_that_failed_in_the_engine_fails_the_run_and_the_others_are_checked(world: World) -> None:

@@ -41,6 +41,9 @@ CATALOG = "spark_catalog"
 _SHARE_OF_MEMORY = 0.8
 """The share of the process's memory that queries may fill, beside files that are being read and Python."""
 
+_LARGEST_LIMIT = 2**31 - 1
+"""The protocol's numbers of rows end here."""
+
 _log = logging.getLogger("penstock.sail")
 
 
@@ -146,7 +149,7 @@ class StatementRunner:
         self._tables.begin()
         try:
             answer = self._spark.sql(in_sails_words(statement))
-            if self._limit is not None:
+            if self._limit is not None and self._limit < _LARGEST_LIMIT:
                 # One more tells whether there are more.
                 answer = answer.limit(self._limit + 1)
             found = answer.toArrow()

@@ -7,8 +7,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 _TOKEN = re.compile(
-    r"""(?P<quoted>'(?:[^'\\]|\\.)*'? | "(?:[^"\\]|\\.)*"? | `[^`]*`?) | (?P<blank>\s+ | --[^\n]*) | (?P<comment>/\*)
-    | (?P<end>;) | (?P<code>.)""",
+    # In a raw text, which an r begins, a backslash escapes nothing. A word is one token, so that no r at its end does.
+    r"""(?P<raw>[rR](?:'[^']*'? | "[^"]*"?))
+    | (?P<quoted>'(?:[^'\\]|\\.)*'? | "(?:[^"\\]|\\.)*"? | `[^`]*`?) | (?P<blank>\s+ | --[^\n]*) | (?P<comment>/\*)
+    | (?P<end>;) | (?P<code>\w+ | .)""",
     re.VERBOSE | re.DOTALL,
 )
 _BRACKET = re.compile(r"/\*|\*/")
@@ -50,7 +52,7 @@ def split(script: str) -> list[str]:
             if has_code:
                 found.append(script[start : token.start].strip())
             start, has_code = token.end, False
-        has_code |= token.kind in ("quoted", "code")
+        has_code |= token.kind in ("raw", "quoted", "code")
     return found
 
 
@@ -90,14 +92,16 @@ def writes(statement: str) -> bool:
     Sail writes a table's files before it asks the catalog, whose refusal would leave them behind.
     """
     code = "".join(
-        {"blank": " ", "comment": " ", "quoted": _QUOTED}.get(one.kind, one.text) for one in _tokens(statement)
+        {"blank": " ", "comment": " ", "raw": _QUOTED, "quoted": _QUOTED}.get(one.kind, one.text)
+        for one in _tokens(statement)
     )
     return _READING.match(code) is None or _WRITING.search(code) is not None
 
 
 def code_of(statement: str) -> str:
     """The statement without comments and without the content of texts, which stand in single or double quotes."""
+    blank = {"blank": " ", "comment": " "}
     return "".join(
-        "''" if one.text[0] in "'\"" else {"blank": " ", "comment": " "}.get(one.kind, one.text)
+        f"{one.text[0]}''" if one.kind == "raw" else "''" if one.text[0] in "'\"" else blank.get(one.kind, one.text)
         for one in _tokens(statement)
     )

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
+import pyarrow as pa
 import pytest
 
-from penstock.engine.engines.sail.driver import settings
+from penstock.engine.engines.sail.driver import StatementRunner, settings
 from penstock.engine.engines.statement_driver import local_zone
 from penstock.lake.model import Credentials, Lake
 from penstock.model import ProcessSize
@@ -39,6 +41,37 @@ def test_sail_trusts_the_lake_s_own_authority(tmp_path: Path) -> None:
     access.lake = replace(access.lake, ca_file="/etc/ca.pem")
     found = settings(access, ProcessSize(1, 1 << 20), tmp_path, "http://127.0.0.1:9", "token")  # type: ignore[arg-type]
     assert found["SSL_CERT_FILE"] == "/etc/ca.pem"
+
+
+class OneRow:
+    """A session, its configuration and its answer to everything, which is one row."""
+
+    def __init__(self) -> None:
+        self.asked: int | None = None
+        self.conf = {"spark.sql.session.timeZone": "UTC"}
+
+    def sql(self, _: str) -> OneRow:
+        return self
+
+    def limit(self, rows: int) -> OneRow:
+        self.asked = rows
+        return self
+
+    def toArrow(self) -> pa.Table:  # noqa: N802 - Spark's name
+        return pa.table({"a": [1]})
+
+
+@pytest.mark.parametrize(
+    ("limit", "asked"), [(2, 3), (2**31 - 2, 2**31 - 1), (2**31 - 1, None), (2**40, None), (None, None)]
+)
+def test_sail_is_asked_for_a_row_more_than_the_limit_where_its_protocol_has_the_number(
+    limit: int | None, asked: int | None
+) -> None:
+    session = OneRow()
+    tables = SimpleNamespace(begin=lambda: None)
+    found = StatementRunner(session, tables, limit).execute("SELECT 1 AS a")  # type: ignore[arg-type]
+    assert session.asked == asked
+    assert (found["rows"], found["truncated"]) == ([[1]], False)
 
 
 @pytest.mark.parametrize("zone", ["Europe/Berlin", "UTC"])

@@ -18,6 +18,13 @@ from penstock.engine.engines.sail.statements import code_of, in_sails_words, set
         ("SELECT 'open; SELECT 2", ["SELECT 'open; SELECT 2"]),
         ("SELECT 1 /* open; SELECT 2", ["SELECT 1 /* open; SELECT 2"]),
         ("SELECT 3 - 2 / 1;;\n;", ["SELECT 3 - 2 / 1"]),
+        (r"""SELECT r'\'; SELECT R"\"; SELECT 2""", [r"SELECT r'\'", r'SELECT R"\"', "SELECT 2"]),
+        (
+            r"""SELECT (r'\'),'a'r'\',`a`r'\'/**/r'\'=R'\'; SELECT 2""",
+            [r"SELECT (r'\'),'a'r'\',`a`r'\'/**/r'\'=R'\'", "SELECT 2"],
+        ),
+        (r"SELECT bar'\'; ', 1r'\'; ', ér'\'; '", [r"SELECT bar'\'; ', 1r'\'; ', ér'\'; '"]),
+        (r"SELECT r '\'; '", [r"SELECT r '\'; '"]),
         ("", []),
     ],
 )
@@ -43,6 +50,7 @@ def test_a_script_is_cut_where_spark_s_is(script: str, statements: list[str]) ->
         "create temp view v as select 1",
         "DROP VIEW v",
         "SELECT update, set FROM t",
+        r"SELECT r'\', 'insert into t' FROM t",
     ],
 )
 def test_what_only_reads_may_run(statement: str) -> None:
@@ -70,6 +78,7 @@ def test_what_only_reads_may_run(statement: str) -> None:
         "TRUNCATE TABLE t",
         "OPTIMIZE t",
         "CALL system.expire_snapshots('t')",
+        r"WITH a AS (SELECT r'\' AS b) INSERT INTO t SELECT ' ' FROM a",
     ],
 )
 def test_what_may_write_does_not_run(statement: str) -> None:
@@ -82,6 +91,7 @@ def test_what_may_write_does_not_run(statement: str) -> None:
         ("SELECT 'it\\'s `a`', c", "SELECT '', c"),
         ('SELECT "`" AS a FROM `t "u"` WHERE "`" = b', "SELECT '' AS a FROM `t \"u\"` WHERE '' = b"),
         ("SELECT /* `a` */ 1 -- `b`", "SELECT   1  "),
+        (r"SELECT r'\', R'`a`', bar'\'`', c", "SELECT r'', R'', bar'', c"),
     ],
 )
 def test_no_text_is_taken_for_code(statement: str, code: str) -> None:

@@ -63,13 +63,14 @@ private class StatementRun(spark: SparkSession, limit: Option[Int]) {
     def times = ListMap[String, Any]("started_ms" -> startedMs, "elapsed_ms" -> (System.nanoTime() - started) / 1e6)
     try {
       val frame = spark.sql(statement)
-      // One more than asked for tells a full answer from a cut one.
-      val rows = limit.fold(frame.collect())(most => frame.limit(most + 1).collect())
+      // One more than asked for tells a full answer from a cut one. No array holds more than the largest number.
+      val rows = limit.filter(_ < Int.MaxValue).fold(frame.collect())(most => frame.limit(most + 1).collect())
       val shown = limit.fold(rows)(rows.take)
+      val values = JsonValues.of(spark)
       val record = ListMap[String, Any](
         "statement" -> statement,
         "columns" -> JsonValues.columns(frame.schema),
-        "rows" -> shown.map(JsonValues.row).toSeq,
+        "rows" -> shown.map(values.row).toSeq,
         "truncated" -> (rows.length > shown.length)
       )
       StatementResult(record ++ times, None)
@@ -124,14 +125,26 @@ object StatementSplitter {
     statements.result()
   }
 
-  /** The end of the quoted text, comment or single character that begins at `position`. */
+  /** The end of the quoted text, comment, word or single other character that begins at `position`. */
   private def tokenEnd(script: String, position: Int): Int = script.charAt(position) match {
     case quote @ ('\'' | '"') => quoteEnd(script, position + 1, quote, escapes = true)
     case '`' => quoteEnd(script, position + 1, '`', escapes = false)
     case '-' if script.startsWith("--", position) => orEnd(script, script.indexOf('\n', position))
     case '/' if script.startsWith("/*", position) => bracketEnd(script, position + 2)
-    case _ => position + 1
+    case 'r' | 'R' if script.startsWith("'", position + 1) || script.startsWith("\"", position + 1) =>
+      quoteEnd(script, position + 2, script.charAt(position + 1), escapes = false)
+    case _ => wordEnd(script, position).max(position + 1)
   }
+
+  /** A word is one token, so an `r` at its end does not make the text behind it a raw one. */
+  @annotation.tailrec
+  private def wordEnd(script: String, position: Int): Int =
+    if (position >= script.length) position
+    else {
+      val letter = script.codePointAt(position)
+      if (Character.isLetterOrDigit(letter) || letter == '_') wordEnd(script, position + Character.charCount(letter))
+      else position
+    }
 
   private def isComment(script: String, position: Int): Boolean =
     script.startsWith("--", position) || script.startsWith("/*", position)

@@ -33,6 +33,46 @@ class StatementRunSuite extends AnyFunSuite with BeforeAndAfterAll {
     )
   }
 
+  test("a point in time is shown in the session's zone, wherever it is, as a cast to a string shows it") {
+    val machine = java.util.TimeZone.getDefault
+    // Berlin has no half past two in the first of these nights.
+    val times = Seq("2026-03-29 02:30:00", "2026-07-01 12:00:00.25", "1500-02-03 04:05:06", "1969-12-31 23:59:59.9")
+    for ((own, zone) <- Seq("Europe/Berlin" -> "UTC", "UTC" -> "Asia/Tokyo"); java8 <- Seq(false, true)) {
+      java.util.TimeZone.setDefault(java.util.TimeZone.getTimeZone(own))
+      spark.conf.set("spark.sql.session.timeZone", zone)
+      spark.conf.set("spark.sql.datetime.java8API.enabled", java8)
+      try
+        for (time <- times) {
+          val it = s"TIMESTAMP'$time'"
+          val row = run(s"SELECT $it, array($it), map('k', $it), named_struct('f', $it), CAST($it AS STRING)")
+          val shown = if (time.contains('.')) time else s"$time.0"
+          val expected = Seq[Any](shown, Seq(shown), Map("k" -> shown), Map("f" -> shown), time)
+          assert(row.record("rows") == Seq(expected), own)
+        }
+      finally {
+        java.util.TimeZone.setDefault(machine)
+        spark.conf.unset("spark.sql.session.timeZone")
+        spark.conf.unset("spark.sql.datetime.java8API.enabled")
+      }
+    }
+  }
+
+  test("fields of one name keep their values") {
+    val result = run("SELECT named_struct('a', 1, 'a', 2, 'a_1', 3, 'b', 4)")
+    assert(result.record("rows") == Seq(Seq(Map("a" -> 1, "a_2" -> 2, "a_1" -> 3, "b" -> 4))))
+  }
+
+  test("the largest limit there is cuts nothing") {
+    val result = run("SELECT * FROM range(3)", Some(Int.MaxValue))
+    assert(result.error.isEmpty && result.record("truncated") == false)
+    assert(result.record("rows") == Seq(Seq(0L), Seq(1L), Seq(2L)))
+  }
+
+  test("a raw text is one text to Spark where the splitter takes it for one") {
+    val statements = StatementSplitter.split("""SELECT r'a;\', 'b', R"c;\"; SELECT date'2026-01-02'""")
+    assert(statements.map(run(_).record("rows")) == Seq(Seq(Seq("a;\\", "b", "c;\\")), Seq(Seq("2026-01-02"))))
+  }
+
   test("a cut answer says so, a full one does not") {
     assert(run("SELECT * FROM range(3)", Some(2)).record("truncated") == true)
     assert(run("SELECT * FROM range(2)", Some(2)).record("truncated") == false)

@@ -10,7 +10,7 @@ class StatementSplitterSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
     PropertyCheckConfiguration(minSuccessful = 300)
 
   private val code = Gen.oneOf("SELECT", "1", "a", "-", "/", "*", "(", ")", "é")
-  private val quoted = Gen.oneOf("';'", "'it''s;'", "'\\';'", "\";\"", "`;`", "'--'", "\"/*\"", "'a\nb'")
+  private val quoted = Gen.oneOf("';'", "'it''s;'", "'\\';'", "\";\"", "`;`", "'--'", "\"/*\"", "'a\nb'", "r';\\'", "R\"';\\\"")
   private val comment = Gen.oneOf("-- ; '\n", "/* ; ' */", "/* a /* ; */ b */", "/* \n; */")
   private val blank = Gen.oneOf(" ", "\n", "\t")
 
@@ -36,6 +36,13 @@ class StatementSplitterSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
     forAll { (script: String) =>
       assert(StatementSplitter.split(script).forall(script.contains))
     }
+  }
+
+  test("in a raw text a backslash escapes nothing, and only a token makes a text raw") {
+    assert(StatementSplitter.split("""SELECT r'\'; SELECT R"\"; SELECT 2""").size == 3)
+    assert(StatementSplitter.split("""SELECT bar'\'; ', 1r'\'; ', _R"\"; ", ér'\'; '""").size == 1)
+    assert(StatementSplitter.split("""SELECT (r'\'),'a'r'\',`a`r'\'/**/r'\'=R'\'; SELECT 2""").size == 2)
+    assert(StatementSplitter.split("""SELECT r '\'; '""").size == 1)
   }
 
   test("an unfinished quote or comment runs to the end") {

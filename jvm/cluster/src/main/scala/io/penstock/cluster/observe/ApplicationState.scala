@@ -2,13 +2,14 @@ package io.penstock.cluster.observe
 
 import org.apache.spark.executor.{ExecutorMetrics, TaskMetrics}
 import org.apache.spark.scheduler._
-import org.apache.spark.{Success, TaskKilled}
+import org.apache.spark.{Resubmitted, Success, TaskKilled}
 
 /**
  * The state of an application as its Spark events give it: a pure fold, one step per event.
  *
  * Times are epoch milliseconds, zero while unknown. A task counts as done when it succeeded and as failed when it did
- * not; one that was killed (speculation, cancelled stage) is neither.
+ * not; one that was killed (speculation, cancelled stage) is neither. A stage runs a task again whose output was lost
+ * with its executor: the task then counts no more as one that the stage has done, and not as failed.
  */
 final private[cluster] case class ApplicationState(
     applicationId: String = "",
@@ -48,6 +49,9 @@ final private[cluster] case class ApplicationState(
         firstTaskLaunchedMs = first(firstTaskLaunchedMs, e.taskInfo.launchTime),
         activeStages = update((e.stageId, e.stageAttemptId))(s => s.copy(running = s.running + 1))
       )
+    // The second end of a task that had succeeded: no attempt ran, and none failed.
+    case e: SparkListenerTaskEnd if e.reason == Resubmitted =>
+      copy(activeStages = update((e.stageId, e.stageAttemptId))(s => s.copy(done = s.done - 1)))
     case e: SparkListenerTaskEnd => ended(e)
     case e: SparkListenerExecutorAdded => copy(executors = executors + e.executorId)
     case e: SparkListenerExecutorRemoved => copy(executors = executors - e.executorId)

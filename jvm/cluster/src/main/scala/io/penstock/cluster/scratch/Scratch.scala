@@ -3,7 +3,7 @@ package io.penstock.cluster.scratch
 import java.io.{File, IOException}
 import java.nio.file.{Files, Path}
 import java.util.concurrent.ConcurrentHashMap
-import java.util.concurrent.atomic.{AtomicReference, LongAdder}
+import java.util.concurrent.atomic.{AtomicBoolean, AtomicReference, LongAdder}
 
 import org.slf4j.LoggerFactory
 
@@ -166,7 +166,10 @@ object Scratch {
  * A file that counts its bytes and reports its removal. Spark writes, renames and removes plain files, but through the
  * objects that it was given.
  *
- * Each byte counts once: when its file is renamed into place, or, for any other file, when it is removed.
+ * Spark moves the only spill of a task by its path, to be the map output, and then asks the object whether the file is
+ * still there to be removed. Without an answer of its own to that, the spill's reservation would stand until it lapses.
+ *
+ * Each byte counts once: when its file is renamed into place, or, for any other file, when it is removed or was moved.
  */
 final private[scratch] class ScratchFile(
     name: ScratchName,
@@ -176,7 +179,22 @@ final private[scratch] class ScratchFile(
     sibling: Boolean = false
 ) extends File(file.getPath) {
 
+  private val ended = new AtomicBoolean
+  @volatile private var sizeBefore = 0L
+
   def sibling(temporary: File): File = new ScratchFile(name, temporary, bytes, forget, sibling = true)
+
+  /** A spill that Spark is about to move has its size no longer when it is found to be gone. */
+  override def toPath: Path = {
+    if (isSpill) sizeBefore = length
+    super.toPath
+  }
+
+  override def exists(): Boolean = {
+    val there = super.exists()
+    if (!there && isSpill) end(sizeBefore)
+    there
+  }
 
   override def renameTo(target: File): Boolean = {
     val size = length
@@ -189,10 +207,20 @@ final private[scratch] class ScratchFile(
     val size = length
     val deleted = super.delete()
     if (deleted) {
-      if (name.temporary || sibling) bytes.add(size)
-      forget(name, size)
+      if (isSpill) end(size)
+      else {
+        if (sibling) bytes.add(size)
+        forget(name, size)
+      }
     }
     deleted
+  }
+
+  private def isSpill: Boolean = name.temporary && !sibling
+
+  private def end(size: Long): Unit = if (ended.compareAndSet(false, true)) {
+    bytes.add(size)
+    forget(name, size)
   }
 }
 

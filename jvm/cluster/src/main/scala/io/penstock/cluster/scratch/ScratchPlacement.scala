@@ -52,7 +52,7 @@ final private[scratch] case class ScratchPlacement(
   def gone(name: ScratchName, size: Long): ScratchPlacement = copy(
     files = files - name,
     written = written - name,
-    usual = if (written.contains(name)) learnt(usual, name.kind, size) else usual
+    usual = if (written.contains(name) && size > 0) learnt(usual, name.kind, size) else usual
   )
 
   /** Account for a look: the sizes of all files now, and the free bytes. */

@@ -4,7 +4,7 @@ import java.util.Properties
 
 import org.apache.spark.penstock.cluster.Events
 import org.apache.spark.scheduler._
-import org.apache.spark.{ExecutorLostFailure, Success, TaskEndReason, TaskKilled}
+import org.apache.spark.{ExecutorLostFailure, Resubmitted, Success, TaskEndReason, TaskKilled}
 import org.scalatest.funsuite.AnyFunSuite
 
 class ApplicationStateTest extends AnyFunSuite {
@@ -43,6 +43,15 @@ class ApplicationStateTest extends AnyFunSuite {
     assert((seen.tasksDone, seen.tasksFailed) == ((1L, 1L)))
     val ended = seen.after(Events.stageCompleted(7, tasks = 4))
     assert(ended.activeStages.isEmpty && ended.stagesDone == 1)
+  }
+
+  test("a task whose output was lost has not failed, and the stage has it to do again") {
+    val submitted = Events.stageSubmitted(7, tasks = 2)
+    val again = Events.taskEnd(7, Resubmitted, 100, 110, metrics = None)
+    val seen = after((submitted +: task(7, Success)) :+ Events.taskStart(7, 120) :+ again: _*)
+    assert(seen.activeStages.values.map(s => (s.done, s.running, s.failed)).toSeq == Seq((0, 1, 0)))
+    assert((seen.tasksDone, seen.tasksFailed) == ((1L, 0L)))
+    assert(task(7, Success).foldLeft(seen)(_.after(_)).activeStages.values.map(_.done).toSeq == Seq(1))
   }
 
   test("two attempts of a stage do not share their counts") {

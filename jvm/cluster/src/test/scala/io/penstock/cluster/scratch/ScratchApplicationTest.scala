@@ -78,6 +78,20 @@ class ScratchApplicationTest extends AnyFunSuite {
     }
   }
 
+  test("a task's only spill, which becomes its map output, counts and frees the room that was set aside for it") {
+    // Enough for the outputs, their offsets and check sums, and one spill at a time, but not for the spills of all.
+    var present = 0L
+    val outcome = within("local[1]", "13m") { (spark, memory) =>
+      val pairs = spark.sparkContext.parallelize(0 until 12000, 12).map(n => (n, n))
+      val serialised = new org.apache.spark.HashPartitioner(300)
+      val shuffled = new org.apache.spark.rdd.ShuffledRDD[Int, Int, Int](pairs, serialised)
+        .setSerializer(new org.apache.spark.serializer.KryoSerializer(spark.sparkContext.getConf))
+      assert(shuffled.count() == 12000)
+      present = files(memory).map(Files.size).sum
+    }
+    assert(outcome == Outcome(present, 0, ""))
+  }
+
   test("a memory directory that cannot be used: everything is on disk, and no task fails") {
     val outcome = within("local[2]", "1g") { (spark, memory) =>
       Using.resource(Files.walk(memory))(_.iterator.asScala.toVector.reverse.foreach(Files.delete))

@@ -72,6 +72,36 @@ class ScratchTest extends AnyFunSuite {
     assert(world.scratch.reading() == Scratch.Reading(1000, 350, "its budget was used up"))
   }
 
+  /** As Spark does with the only spill of a task: by its path, to be the map output. */
+  private def move(spill: File, target: Path): Unit = {
+    Files.move(spill.toPath, target)
+    assert(!spill.exists())
+  }
+
+  test("a spill that was moved gives its reservation back, and its bytes count once") {
+    val world = new World(MiB / 2)
+    def spill(number: Int): File = world.scratch.newFile(name(s"temp_shuffle_$number"))
+    for (number <- 1 to 10) {
+      val file = spill(number)
+      assert(world.inMemory(file), number)
+      Files.write(file.toPath, new Array[Byte](50))
+      move(file, world.root.resolve(s"moved-$number"))
+      assert(!file.exists())
+    }
+    assert(world.scratch.reading() == Scratch.Reading(500, 0, ""))
+    assert(Seq(11, 12, 13).map(number => world.inMemory(spill(number))) == Seq(true, true, false))
+  }
+
+  test("a spill that was moved sets the usual size of spills, and one that nobody wrote does not") {
+    val world = new World(3 * MiB)
+    val large = world.scratch.newFile(name("temp_shuffle_1"))
+    Files.write(large.toPath, new Array[Byte](2 * MiB.toInt))
+    move(large, world.root.resolve("moved"))
+    for (number <- 2 to 40) assert(!world.scratch.newFile(name(s"temp_shuffle_$number")).exists())
+    val next = Seq(41, 42).map(number => world.inMemory(world.scratch.newFile(name(s"temp_shuffle_$number"))))
+    assert(next == Seq(true, false))
+  }
+
   test("a failed attempt's file counts, for its bytes were written") {
     val world = new World(MiB)
     val temporary = world.scratch.sibling(world.output(1), new File(s"${world.output(1)}.tmp"))

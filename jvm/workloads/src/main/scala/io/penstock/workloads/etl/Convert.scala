@@ -56,16 +56,17 @@ private[etl] class MeasuredConversion(spark: SparkSession, files: SaleFiles, out
 
   private def judge(formats: Seq[String], verdict: SalesVerdict): Unit = {
     describe("check what was written")
-    val good = formats.map(format => format -> SaleFiles.summary(conversion.converted(format)))
+    val good = formats.map(format => format -> conversion.summary(format))
     val bad = conversion.faults()
-    for ((format, summary) <- good) report.check(format, verdict.good(summary), s"${summary.rows} rows, as generated")
+    for ((format, (summary, misplaced)) <- good)
+      report.check(format, verdict.good(summary, misplaced), s"${summary.rows} rows, as generated")
     report.check(
       "bad records",
       verdict.bad(bad, conversion.badChecksum()),
       s"${bad.map(_.rows).sum} kept, each as it was"
     )
     val lines = files.lines().count()
-    for ((format, summary) <- good) {
+    for ((format, (summary, _)) <- good) {
       val right = s"$lines lines are ${summary.rows} good and ${bad.map(_.rows).sum} bad"
       report.check(s"lines, $format", verdict.lines(lines, summary.rows, bad), right)
     }
@@ -98,7 +99,7 @@ class Conversion(spark: SparkSession, lines: Dataset[Line], output: String) {
 
   def to(format: String): Unit = SaleFiles
     .typed(sales.toDF())
-    .withColumn(Conversion.Month, year(col("sold_on")) * 100 + month(col("sold_on")))
+    .withColumn(Conversion.Month, Conversion.monthOfSale)
     .write
     .mode(SaveMode.Overwrite)
     .partitionBy(Conversion.Month)
@@ -108,6 +109,10 @@ class Conversion(spark: SparkSession, lines: Dataset[Line], output: String) {
   def table(format: String): String = s"$output/$format"
 
   def converted(format: String): DataFrame = spark.read.format(format).load(table(format))
+
+  /** The summary of what was converted, and the number of its rows that are in the partition of another month. */
+  def summary(format: String): (Summary, Long) =
+    SaleFiles.summaryAndCount(converted(format), Conversion.isMisplaced)
 
   /** The lines kept aside, by fault. */
   def faults(): Seq[FaultCount] =
@@ -134,6 +139,11 @@ class Conversion(spark: SparkSession, lines: Dataset[Line], output: String) {
 object Conversion {
   val Month = "sold_month"
 
+  private def monthOfSale = year(col("sold_on")) * 100 + month(col("sold_on"))
+
+  // A partition's value is read from its directory's name, which need not be a number.
+  private def isMisplaced = not(col(Month).try_cast("int") <=> monthOfSale)
+
   private def badRecord(line: Line, rejection: Rejection): BadRecord = BadRecord(
     line.file,
     rejection.fault.name,
@@ -146,11 +156,13 @@ object Conversion {
 /** Checks of converted sales, pure functions of numbers. None where they are as generated, else the differences. */
 class SalesVerdict(expected: Expected) {
 
-  def good(found: Summary): Option[String] = Differences.of(
+  /** `misplaced` is the number of rows in the partition of another month. */
+  def good(found: Summary, misplaced: Long): Option[String] = Differences.of(
     ("rows", expected.good.rows, found.rows),
     ("sum of quantities", expected.good.quantity, found.quantity),
     ("sum of prices", expected.good.price, found.price),
-    ("checksum of all columns", expected.good.checksum, found.checksum)
+    ("checksum of all columns", expected.good.checksum, found.checksum),
+    ("rows in the partition of another month", 0L, misplaced)
   )
 
   /** Every bad line was kept, under its own fault, byte for byte. */

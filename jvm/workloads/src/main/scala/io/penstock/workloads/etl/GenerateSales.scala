@@ -3,7 +3,7 @@ package io.penstock.workloads.etl
 import scala.collection.immutable.ListMap
 
 import org.apache.spark.sql.functions._
-import org.apache.spark.sql.{DataFrame, Dataset, SaveMode, SparkSession}
+import org.apache.spark.sql.{Column, DataFrame, Dataset, SaveMode, SparkSession}
 
 import io.penstock.application.{Application, Arguments}
 import io.penstock.workloads.{Checksum, DataFiles, Manifest, Report}
@@ -124,11 +124,16 @@ object SaleFiles {
   /** Amounts in the type they are stored in; Spark gives a Scala decimal more room than any amount needs. */
   def typed(sales: DataFrame): DataFrame = sales.withColumn("price", col("price").cast("decimal(7,2)"))
 
-  def summary(sales: DataFrame): Summary = {
+  def summary(sales: DataFrame): Summary = summaryAndCount(sales, lit(false))._1
+
+  /** The summary, and the number of the rows that meet a condition, in one pass. */
+  def summaryAndCount(sales: DataFrame, condition: Column): (Summary, Long) = {
     val found = sales
-      .agg(count(lit(1)), sum("quantity"), sum("price"), Checksum.of(columns: _*))
+      .agg(count(lit(1)), sum("quantity"), sum("price"), Checksum.of(columns: _*), count_if(condition))
       .head()
-    if (found.getLong(0) == 0) Summary(0, 0, 0, 0)
-    else Summary(found.getLong(0), found.getLong(1), found.getDecimal(2), found.getDecimal(3))
+    val summary =
+      if (found.getLong(0) == 0) Summary(0, 0, 0, 0)
+      else Summary(found.getLong(0), found.getLong(1), found.getDecimal(2), found.getDecimal(3))
+    (summary, found.getLong(4))
   }
 }

@@ -1,6 +1,7 @@
 package io.penstock.workloads.tpcds
 
 import java.nio.charset.StandardCharsets.UTF_8
+import java.security.MessageDigest
 
 import scala.collection.immutable.ListMap
 import scala.util.Using
@@ -43,12 +44,12 @@ private case class Execution(
     "status" -> (if (error.isEmpty) "ok" else "failed")
   ) ++ error.map("error" -> _) ++ reads.map("reads" -> byTable(_)) ++ counts.map("lake" -> _)
 
-  def answer: Option[Map[String, Any]] = Option.when(error.isEmpty)(
+  def answer(values: JsonValues): Option[Map[String, Any]] = Option.when(error.isEmpty)(
     ListMap(
       "query" -> query,
       "columns" -> schema.fieldNames.toSeq,
       "types" -> schema.fields.toSeq.map(_.dataType.simpleString),
-      "rows" -> rows.map(JsonValues.row)
+      "rows" -> rows.map(values.row)
     )
   )
 
@@ -109,10 +110,29 @@ private object QueryRun {
 }
 
 /**
+ * Records executions: `samples` gets a line for each counted one, `answers` the rows of each different answer of a
+ * query. Equal answers are checked once, and an answer that only one iteration gave is checked too.
+ */
+private class PowerRunRecords(samples: JsonLines, answers: JsonLines, values: JsonValues) {
+
+  private val written = scala.collection.mutable.Set.empty[Seq[Byte]]
+
+  /** Record an execution; iterations count from 1, the uncounted ones end with 0. */
+  def add(execution: Execution, iteration: Int): Unit = if (iteration >= 1) {
+    samples.write(execution.sample(iteration))
+    for (answer <- execution.answer(values) if written.add(digest(answer))) answers.write(answer)
+  }
+
+  // The driver keeps no second copy of the rows.
+  private def digest(answer: Map[String, Any]): Seq[Byte] =
+    MessageDigest.getInstance("SHA-256").digest(JsonLines.text(answer).getBytes(UTF_8)).toSeq
+}
+
+/**
  * Runs queries one after the other in one session and records each: how long, what it read, and what it answered.
  *
- * `samples.jsonl` has a line per timed execution, `answers.jsonl` the rows of each query's first one. A query that
- * fails is recorded and the run goes on; the exit code is 1 if any failed.
+ * `samples.jsonl` has a line per timed execution, `answers.jsonl` the rows of each query's different answers. A query
+ * that fails is recorded and the run goes on; the exit code is 1 if any failed.
  */
 object PowerRun extends Application {
 
@@ -135,13 +155,15 @@ object PowerRun extends Application {
     val configuration = spark.sparkContext.hadoopConfiguration
     val failures = Using
       .Manager { use =>
-        val samples = use(JsonLines.create(s"$output/samples.jsonl", configuration))
-        val answers = use(JsonLines.create(s"$output/answers.jsonl", configuration))
+        val records = new PowerRunRecords(
+          use(JsonLines.create(s"$output/samples.jsonl", configuration)),
+          use(JsonLines.create(s"$output/answers.jsonl", configuration)),
+          JsonValues.of(spark)
+        )
         val run = new QueryRun(spark, queries.size)
         for (iteration <- 1 - warmup to iterations; (query, index) <- queries.zipWithIndex) yield {
           val execution = run.execute(query, index + 1)
-          if (iteration >= 1) samples.write(execution.sample(iteration))
-          if (iteration == 1) execution.answer.foreach(answers.write)
+          records.add(execution, iteration)
           println(execution.line)
           if (iteration >= 1 && execution.error.isDefined) 1 else 0
         }

@@ -46,8 +46,8 @@ class ConversionSuite extends AnyFunSuite with LocalSpark {
     assert(bad.map(one => one.fault -> one.rows).toMap == Fault.all.map(_.name -> 12L).toMap)
     assert(verdict.bad(bad, conversion.badChecksum()).isEmpty)
     for (format <- Seq("parquet", "orc")) {
-      val summary = SaleFiles.summary(conversion.converted(format))
-      assert(verdict.good(summary).isEmpty)
+      val (summary, misplaced) = conversion.summary(format)
+      assert(verdict.good(summary, misplaced).isEmpty)
       assert(verdict.lines(files.lines().count(), summary.rows, bad).isEmpty)
       assert(summary.rows == 2940)
     }
@@ -58,6 +58,20 @@ class ConversionSuite extends AnyFunSuite with LocalSpark {
       conversion.converted("orc").select(col("sold_month"), year(col("sold_on")) * 100 + month(col("sold_on")))
     assert(months.distinct().collect().forall(row => row.getInt(0) == row.getInt(1)))
     assert(months.distinct().count() == 12)
+  }
+
+  test("a row in the partition of another month is called wrong, whatever that partition's name") {
+    for (format <- Seq("parquet", "orc"); wrong <- Seq("199902", "__HIVE_DEFAULT_PARTITION__", "other")) {
+      val moved = new Conversion(spark, files.lines(), uri(s"moved-$format-$wrong"))
+      moved.to(format)
+      val table = directory.resolve(s"moved-$format-$wrong/$format")
+      Files.move(table.resolve("sold_month=199802"), table.resolve(s"sold_month=$wrong"))
+      val (summary, misplaced) = moved.summary(format)
+      val february = conversion.converted(format).where("sold_month = 199802").count()
+      assert(february > 0 && summary.rows == 2940)
+      val expected = s"rows in the partition of another month: $february instead of 0"
+      assert(verdict.good(summary, misplaced).contains(expected))
+    }
   }
 
   test("a bad line is kept with its file and the reason, and can be had back byte for byte") {
@@ -71,7 +85,7 @@ class ConversionSuite extends AnyFunSuite with LocalSpark {
 
   test("a row that was lost, doubled or changed is called wrong") {
     val good = conversion.converted("parquet")
-    def wrong(tampered: org.apache.spark.sql.DataFrame) = verdict.good(SaleFiles.summary(tampered)).get
+    def wrong(tampered: org.apache.spark.sql.DataFrame) = verdict.good(SaleFiles.summary(tampered), 0).get
     assert(wrong(good.where("sale_id <> 5")).contains("rows: 2939 instead of 2940"))
     assert(wrong(good.union(good.where("sale_id = 5"))).contains("rows: 2941"))
     val mistold = good.withColumn("remark", when(col("sale_id") === 5, "?").otherwise(col("remark")))
