@@ -2,6 +2,7 @@ package io.penstock.fs
 
 import java.io.FileNotFoundException
 import java.net.URI
+import java.util.UUID
 import java.util.concurrent.CompletableFuture
 
 import org.apache.hadoop.conf.Configuration
@@ -31,17 +32,22 @@ import io.penstock.fs.write.WriteThroughOperations
 class PenstockFileSystem extends S3AFileSystem with CreatesTaskFiles {
 
   override def initialize(name: URI, conf: Configuration): Unit = {
-    val intercepted = EmptyBodies.added(EmptyBodies.added(conf, name.getHost), name.getHost, classOf[OwnWrites])
+    val own = new Configuration(conf)
+    own.set(CacheSettings.Instance, UUID.randomUUID.toString)
+    val intercepted = EmptyBodies.added(EmptyBodies.added(own, name.getHost), name.getHost, classOf[OwnWrites])
     super.initialize(name, intercepted)
   }
 
+  /** Asked for late: the bucket's own settings are known only once S3A has started. */
+  private lazy val cache: Option[PageCache] = PageCaches.of(getConf, getBucket)
+
   /**
    * Where the pages of what is written are left behind, if anywhere; not what S3A encrypts itself, of which the store
-   * has other bytes than the writer. Asked for late: the bucket's own settings are known only once S3A has started.
+   * has other bytes than the writer.
    */
   private lazy val written: Option[PageCache] =
     if (!getConf.getBoolean(CacheSettings.WriteThrough, true) || createStoreContext().isCSEEnabled) None
-    else PageCaches.of(getConf)
+    else cache
 
   /** S3A makes these anew for every stream it writes with. */
   override def createWriteOperationHelper(span: AuditSpan): WriteOperationHelper = {
@@ -133,9 +139,9 @@ class PenstockFileSystem extends S3AFileSystem with CreatesTaskFiles {
     for (directories <- lingering; key <- Some(pathToKey(directory)) if key.nonEmpty) directories.remove(s"$key/")
 
   /** Where pages of what is read are kept; none where streams are S3A's own. */
-  private lazy val read: Option[PageCache] = PageStreamFactory.pages(getConf)
+  private lazy val read: Option[PageCache] = if (PageStreamFactory.isUsed(getConf)) cache else None
 
-  private lazy val warm: Option[CachedObjects] = CachedObjects.of(getConf)
+  private lazy val warm: Option[CachedObjects] = read.map(CachedObjects(_, getConf))
 
   @volatile private var closed = false
 

@@ -267,9 +267,7 @@ final private[fs] class CachedObjects(pages: PageCache, known: ObjectMetadataCac
 
 private[fs] object CachedObjects {
 
-  /** None where streams are S3A's own. `conf` is a bucket's, with its own settings in place of the general ones. */
-  def of(conf: Configuration): Option[CachedObjects] =
-    PageStreamFactory
-      .pages(conf)
-      .map(new CachedObjects(_, ObjectMetadataCache.in(PageCaches.directories(conf)), StreamSettings(conf)))
+  /** @param conf a bucket's, with its own settings in place of the general ones */
+  def apply(pages: PageCache, conf: Configuration): CachedObjects =
+    new CachedObjects(pages, ObjectMetadataCache.in(PageCaches.directories(conf)), StreamSettings(conf))
 }

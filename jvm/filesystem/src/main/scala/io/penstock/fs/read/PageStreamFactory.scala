@@ -38,11 +38,11 @@ import io.penstock.fs.store.EntityTag
  * reads.
  */
 class PageStreamFactory extends AbstractObjectInputStreamFactory("PageStreamFactory") {
+  import PageStreamFactory._
 
   private val classic = new ClassicObjectInputStreamFactory
   private var settings: StreamSettings = _
-  private var cache: Option[PageCache] = None
-  private var known: ObjectMetadataCache = ObjectMetadataCache.None
+  @volatile private var opened: Opened = _
 
   override def streamType(): InputStreamType = InputStreamType.Custom
 
@@ -50,8 +50,22 @@ class PageStreamFactory extends AbstractObjectInputStreamFactory("PageStreamFact
     super.serviceInit(conf)
     classic.init(conf)
     settings = StreamSettings(conf)
-    cache = PageStreamFactory.pages(conf)
-    if (cache.isDefined) known = ObjectMetadataCache.in(PageCaches.directories(conf))
+  }
+
+  /** A factory has one bucket, whose name the first stream tells. */
+  private def openedFor(bucket: String): Opened = {
+    def open() = synchronized {
+      if (opened == null) {
+        val conf = getConfig
+        val pages = if (isUsed(conf)) PageCaches.of(conf, bucket) else None
+        opened = new Opened(pages, pages.fold(ObjectMetadataCache.None: ObjectMetadataCache) { _ =>
+          ObjectMetadataCache.in(PageCaches.directories(conf))
+        })
+      }
+      opened
+    }
+    val known = opened
+    if (known == null) open() else known
   }
 
   override def bind(parameters: FactoryBindingParameters): Unit = {
@@ -67,13 +81,20 @@ class PageStreamFactory extends AbstractObjectInputStreamFactory("PageStreamFact
 
   override def hasCapability(capability: String): Boolean = classic.hasCapability(capability)
 
-  override def readObject(parameters: ObjectReadParameters): ObjectInputStream =
-    cache match {
-      case Some(pages) if pages.keeps && parameters.getObjectAttributes.getLen > 0 => open(parameters, pages)
+  override def readObject(parameters: ObjectReadParameters): ObjectInputStream = {
+    val opened = openedFor(parameters.getObjectAttributes.getBucket)
+    opened.cache match {
+      case Some(pages) if pages.keeps && parameters.getObjectAttributes.getLen > 0 =>
+        open(parameters, pages, opened.known)
       case _ => classic.readObject(parameters)
     }
+  }
 
-  private def open(parameters: ObjectReadParameters, pages: PageCache): ObjectInputStream = {
+  private def open(
+      parameters: ObjectReadParameters,
+      pages: PageCache,
+      known: ObjectMetadataCache
+  ): ObjectInputStream = {
     val chosen = settings
     import chosen._
     val attributes = parameters.getObjectAttributes
@@ -118,13 +139,16 @@ private[fs] object PageStreamFactory {
 
   private val Undefined = -1L
 
-  /** Where the streams of a file system with these settings keep pages; none where they are S3A's own. */
-  def pages(conf: Configuration): Option[PageCache] = {
+  /** What a factory keeps pages in, if anywhere, and what it knows of their objects. */
+  final private class Opened(val cache: Option[PageCache], val known: ObjectMetadataCache)
+
+  /** Whether the streams of a file system with these settings keep pages; else they are S3A's own. */
+  def isUsed(conf: Configuration): Boolean = {
     val isOurs =
       conf.getTrimmed(Constants.INPUT_STREAM_TYPE, "").equalsIgnoreCase(Constants.INPUT_STREAM_TYPE_CUSTOM) &&
         conf.getTrimmed(Constants.INPUT_STREAM_CUSTOM_FACTORY, "") == classOf[PageStreamFactory].getName
     val encrypts = conf.getTrimmed(Constants.S3_ENCRYPTION_ALGORITHM, "").startsWith("CSE")
-    if (isOurs && !encrypts) PageCaches.of(conf) else None
+    isOurs && !encrypts
   }
 }
 

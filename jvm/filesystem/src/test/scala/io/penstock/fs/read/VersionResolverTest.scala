@@ -1,13 +1,27 @@
 package io.penstock.fs.read
 
 import java.io.FileNotFoundException
+import java.net.URI
+import java.nio.file.AccessDeniedException
 
+import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.FileStatus
-import org.apache.hadoop.fs.s3a.RemoteFileChangedException
+import org.apache.hadoop.fs.s3a.{RemoteFileChangedException, S3AFileSystem}
+import org.apache.hadoop.security.alias.CredentialProviderFactory
 import org.scalatest.funsuite.AnyFunSuite
+import software.amazon.awssdk.auth.credentials.{AwsBasicCredentials, AwsCredentials, AwsCredentialsProvider}
 
+import io.penstock.fs.PenstockFileSystem
 import io.penstock.fs.cache.CacheSettings
 import io.penstock.fs.read.VersionPolicy.{Confirm, Given, Learn, Seen, decide}
+
+/** Keys that S3A gets from a program. */
+private[read] class CodedCredentials(bucket: URI, conf: Configuration) extends AwsCredentialsProvider {
+  require(bucket.getScheme == "s3a")
+
+  override def resolveCredentials(): AwsCredentials =
+    AwsBasicCredentials.create(conf.get("fs.s3a.access.key"), conf.get("fs.s3a.secret.key"))
+}
 
 /** An object that changes never yields bytes of another version than its reader may see. */
 class VersionResolverTest extends ReadsSuite {
@@ -86,6 +100,43 @@ class VersionResolverTest extends ReadsSuite {
     for (scope <- Seq(Seq.empty, Seq(CacheSettings.Scope -> "another's")))
       assert(readAll(opened(fileSystem(scope: _*), status)) sameElements data)
     assert(gateway.requests.isEmpty)
+  }
+
+  test("pages are given by the key that Hadoop's credential providers have for the bucket, and not by another") {
+    val (status, data) = warmed()
+    val (key, secret) = (conf().get("fs.s3a.access.key"), conf().get("fs.s3a.secret.key"))
+    val ofBucket = s"fs.s3a.bucket.${bucket.name}"
+    val (_, alicesFile) = keystore(s"$ofBucket.access.key" -> key, s"$ofBucket.secret.key" -> secret)
+    val alices = s"$ofBucket.security.credential.provider.path" -> alicesFile
+    val bobs = keystore("fs.s3a.access.key" -> "bob", "fs.s3a.secret.key" -> "another")
+    assert(readAll(opened(fileSystem(alices, "fs.s3a.access.key" -> "another"), status)) sameElements data)
+    assert(gateway.requests.isEmpty)
+    intercept[AccessDeniedException](readAll(opened(fileSystem(bobs), status)))
+  }
+
+  private def keystore(secrets: (String, String)*): (String, String) = {
+    val setting = CredentialProviderFactory.CREDENTIAL_PROVIDER_PATH
+    val address = s"localjceks://file${tiers.resolve(s"keys-${secrets.hashCode}")}"
+    val conf = new Configuration(false)
+    conf.set(setting, address)
+    val provider = CredentialProviderFactory.getProviders(conf).get(0)
+    for ((name, secret) <- secrets) provider.createCredentialEntry(name, secret.toCharArray): Unit
+    provider.flush()
+    setting -> address
+  }
+
+  test("where only a program knows whose the credentials are, a file system finds its own pages and no other's") {
+    val coded = "fs.s3a.aws.credentials.provider" -> classOf[CodedCredentials].getName
+    for (impl <- Seq(classOf[S3AFileSystem], classOf[PenstockFileSystem])) {
+      val (status, data) = warmed()
+      for (fs <- Seq.fill(2)(fileSystem(coded, "fs.s3a.impl" -> impl.getName))) {
+        assert(readAll(opened(fs, status)) sameElements data)
+        assert(pagesFetched.map(_.size).sum == AgedPages)
+        gateway.clear()
+        assert(readAll(opened(fs, status)) sameElements data)
+        assert(gateway.requests.isEmpty)
+      }
+    }
   }
 
   test("what the store has confirmed is believed again: one request for a byte in so long") {
