@@ -30,12 +30,13 @@ import io.penstock.fs.store.EntityTag
  * Where nothing can be kept (the cache is off, no tier works, the object is empty, or the client encrypts, whose clear
  * text must not lie on this machine), the streams are S3A's own.
  *
- * Which version a stream reads: the one whose entity tag is in the status it was opened with; without one (Spark's
- * scans know only length and modification time) the one that was seen under such a status before, for as long after the
- * store has confirmed it as `fs.s3a.penstock.cache.max.staleness` says; else the one that the first response carries.
- * So an object that was deleted or overwritten before it was opened yields its old bytes only to a caller whose status
- * is the old one's, and only for so long. With `fs.s3a.penstock.cache.strict` every stream asks the store before it
- * reads.
+ * Which version a stream reads: the one whose entity tag is in the status it was opened with, which the store confirms
+ * before a page of it is given out, unless it has lately: in a response, or by the status itself, if
+ * [[io.penstock.fs.PenstockFileSystem]] has dated it. Without an entity tag (Spark's scans know only length and
+ * modification time) it is the version that was seen under such a status before, for as long after the store has
+ * confirmed it as `fs.s3a.penstock.cache.max.staleness` says; else the one that the first response carries. An object
+ * that was deleted or overwritten before it was opened yields its old bytes only to a caller whose status is the old
+ * one's, and only for so long. With `fs.s3a.penstock.cache.strict` every stream asks the store before it reads.
  */
 class PageStreamFactory extends AbstractObjectInputStreamFactory("PageStreamFactory") {
   import PageStreamFactory._
@@ -122,19 +123,23 @@ class PageStreamFactory extends AbstractObjectInputStreamFactory("PageStreamFact
 private[fs] object PageStreamFactory {
 
   /**
-   * Tells a stream that was just opened where its reader ends: at the end of a split, near which he may read on to the
-   * end of a record. S3A does not pass it on to its streams.
+   * Tells a stream that was just opened what S3A does not pass on to its streams: where its reader ends, which is the
+   * end of a split, near which he may read on to the end of a record; and how old its status is.
    *
    * @param split
    *   the options with which it was opened
+   * @param asked
+   *   when the store was asked for the status with which it was opened, in milliseconds since 1970; none if unknown
    */
-  def endsWith(split: Configuration, opened: FSDataInputStream): FSDataInputStream = {
+  def opened(split: Configuration, asked: Option[Long], stream: FSDataInputStream): FSDataInputStream = {
     val end = split.getLong(OpenFileOptions.FS_OPTION_OPENFILE_SPLIT_END, Undefined)
-    opened.getWrappedStream match {
-      case pages: PageInputStream if end != Undefined => pages.endsAt(end)
+    stream.getWrappedStream match {
+      case pages: PageInputStream =>
+        if (end != Undefined) pages.endsAt(end)
+        asked.foreach(pages.listed)
       case _ => ()
     }
-    opened
+    stream
   }
 
   private val Undefined = -1L
