@@ -2,6 +2,7 @@ package io.penstock.fs
 
 import java.io.FileNotFoundException
 import java.net.URI
+import java.util.UUID
 import java.util.concurrent.CompletableFuture
 
 import org.apache.hadoop.conf.Configuration
@@ -31,17 +32,22 @@ import io.penstock.fs.write.WriteThroughOperations
 class PenstockFileSystem extends S3AFileSystem with CreatesTaskFiles {
 
   override def initialize(name: URI, conf: Configuration): Unit = {
-    val intercepted = EmptyBodies.added(EmptyBodies.added(conf, name.getHost), name.getHost, classOf[OwnWrites])
+    val own = new Configuration(conf)
+    own.set(CacheSettings.Instance, UUID.randomUUID.toString)
+    val intercepted = EmptyBodies.added(EmptyBodies.added(own, name.getHost), name.getHost, classOf[OwnWrites])
     super.initialize(name, intercepted)
   }
 
+  /** Asked for late: the bucket's own settings are known only once S3A has started. */
+  private lazy val cache: Option[PageCache] = PageCaches.of(getConf, getBucket)
+
   /**
    * Where the pages of what is written are left behind, if anywhere; not what S3A encrypts itself, of which the store
-   * has other bytes than the writer. Asked for late: the bucket's own settings are known only once S3A has started.
+   * has other bytes than the writer.
    */
   private lazy val written: Option[PageCache] =
     if (!getConf.getBoolean(CacheSettings.WriteThrough, true) || createStoreContext().isCSEEnabled) None
-    else PageCaches.of(getConf)
+    else cache
 
   /** S3A makes these anew for every stream it writes with. */
   override def createWriteOperationHelper(span: AuditSpan): WriteOperationHelper = {
@@ -88,7 +94,10 @@ class PenstockFileSystem extends S3AFileSystem with CreatesTaskFiles {
 
   override def listStatus(directory: Path): Array[FileStatus] = {
     def alone = super.listStatus(directory)
-    ahead.fold(alone)(_.list(pathToKey(directory), alone)(_.iterator.map(status).toArray))
+    val asked = System.currentTimeMillis
+    ahead
+      .fold(alone)(_.list(pathToKey(directory), alone)(_.iterator.map(status).toArray))
+      .map(DatedStatus(_, asked))
   }
 
   override def globStatus(pattern: Path): Array[FileStatus] = data(pattern, super.globStatus(pattern))
@@ -133,9 +142,9 @@ class PenstockFileSystem extends S3AFileSystem with CreatesTaskFiles {
     for (directories <- lingering; key <- Some(pathToKey(directory)) if key.nonEmpty) directories.remove(s"$key/")
 
   /** Where pages of what is read are kept; none where streams are S3A's own. */
-  private lazy val read: Option[PageCache] = PageStreamFactory.pages(getConf)
+  private lazy val read: Option[PageCache] = if (PageStreamFactory.isUsed(getConf)) cache else None
 
-  private lazy val warm: Option[CachedObjects] = CachedObjects.of(getConf)
+  private lazy val warm: Option[CachedObjects] = read.map(CachedObjects(_, getConf))
 
   @volatile private var closed = false
 
@@ -152,8 +161,15 @@ class PenstockFileSystem extends S3AFileSystem with CreatesTaskFiles {
       path: Path,
       parameters: OpenFileParameters
   ): CompletableFuture[FSDataInputStream] = {
-    def s3a(by: OpenFileParameters) =
-      super.openFileWithOptions(path, by).thenApply[FSDataInputStream](PageStreamFactory.endsWith(by.getOptions, _))
+    // S3A asks for the status that it is not given.
+    def asked(by: OpenFileParameters) =
+      if (by.getStatus == null) Some(System.currentTimeMillis) else DatedStatus.asked(by.getStatus)
+    def s3a(by: OpenFileParameters) = {
+      val time = asked(by)
+      super
+        .openFileWithOptions(path, by)
+        .thenApply[FSDataInputStream](PageStreamFactory.opened(by.getOptions, time, _))
+    }
     val file = parameters.getStatus
     val opened =
       // A closed file system refuses, as it does what must be understood and is not.
@@ -162,7 +178,7 @@ class PenstockFileSystem extends S3AFileSystem with CreatesTaskFiles {
         for {
           objects <- warm
           at = makeQualified(path) if at == file.getPath
-          of <- objects.find(getBucket, pathToKey(at), file)
+          of <- objects.find(getBucket, pathToKey(at), file, asked(parameters))
         } yield {
           incrementStatistic(Statistic.INVOCATION_OPEN)
           ScannedFile.isAwaited(ScannedFile(at, file.getLen, file.getModificationTime)): Unit
@@ -174,20 +190,27 @@ class PenstockFileSystem extends S3AFileSystem with CreatesTaskFiles {
     opened.fold(s3a(parameters))(CompletableFuture.completedFuture(_))
   }
 
+  /** By a status that S3A asks for. */
+  override def open(path: Path, bufferSize: Int): FSDataInputStream = {
+    val asked = System.currentTimeMillis
+    PageStreamFactory.opened(PenstockFileSystem.WholeFile, Some(asked), super.open(path, bufferSize))
+  }
+
   /** A scan that opens a file knows it from its listing, which is what its splits were made by. */
   override def getFileStatus(path: Path): FileStatus = ScannedFile.at(path) match {
-    case Some(_) if strict => super.getFileStatus(path)
-    case Some(file) =>
+    case Some(file) if !strict =>
       val qualified = makeQualified(path)
       if (read.exists(_.keeps)) ScannedFile.await(file.copy(path = qualified))
       status(qualified, file.length, file.modified, etag = null)
-    case None =>
-      probed(path, Statistic.INVOCATION_GET_FILE_STATUS) match {
-        case Some(FoundPath.Object(listed)) => status(listed)
+    case scanned =>
+      val asked = System.currentTimeMillis
+      val found = if (scanned.isEmpty) probed(path, Statistic.INVOCATION_GET_FILE_STATUS) else None
+      found match {
+        case Some(FoundPath.Object(listed)) => DatedStatus(status(listed), asked)
         case Some(FoundPath.Directory) => new S3AFileStatus(false, makeQualified(path), getUsername)
         case Some(FoundPath.Nothing) =>
           throw new FileNotFoundException(s"No such file or directory: ${makeQualified(path)}")
-        case None => super.getFileStatus(path)
+        case None => DatedStatus(super.getFileStatus(path), asked)
       }
   }
 
@@ -236,4 +259,36 @@ private object PenstockFileSystem {
 
   /** Beside a table's data: its record of commits, and its skipping index. */
   private val OwnDirectories = Set(CommitLog.Directory, Replacing.SkippingIndex).map(_.stripSuffix("/"))
+
+  private val WholeFile = new Configuration(false)
+}
+
+/**
+ * A file's status as of a time.
+ *
+ * @param asked
+ *   when the store was asked for it, in milliseconds since 1970
+ */
+final private class DatedStatus(file: S3AFileStatus, val asked: Long)
+    extends S3AFileStatus(
+      file.getLen,
+      file.getModificationTime,
+      file.getPath,
+      file.getBlockSize,
+      file.getOwner,
+      file.getEtag,
+      file.getVersionId
+    )
+
+private object DatedStatus {
+
+  def apply(status: FileStatus, asked: Long): FileStatus = status match {
+    case file: S3AFileStatus if file.isFile => new DatedStatus(file, asked)
+    case other => other
+  }
+
+  def asked(status: FileStatus): Option[Long] = status match {
+    case dated: DatedStatus => Some(dated.asked)
+    case _ => None
+  }
 }

@@ -37,9 +37,12 @@ object CacheSettings {
 
   /**
    * A name for those who may read the same, in place of the access key: pages are given to nobody whose name is
-   * another.
+   * another. Without either, as with a role's credentials, pages are given to the file system alone that cached them.
    */
   val Scope: String = Prefix + "scope"
+
+  /** The name of one file system, which it makes up itself: no setting of users', which hold letters alone. */
+  private[fs] val Instance: String = Prefix + "instance_id"
 
   /** What is written leaves its pages behind. */
   val WriteThrough: String = Prefix + "write.through"

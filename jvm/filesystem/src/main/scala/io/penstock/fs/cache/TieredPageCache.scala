@@ -5,10 +5,9 @@ import java.nio.ByteBuffer
 import java.nio.charset.StandardCharsets.UTF_8
 import java.nio.file.Path
 import java.security.MessageDigest
-import java.util.HexFormat
 import java.util.concurrent.{ConcurrentHashMap, Executors, TimeUnit}
+import java.util.{HexFormat, UUID}
 
-import scala.util.Try
 import scala.util.control.NonFatal
 
 import org.apache.commons.lang3.concurrent.BasicThreadFactory
@@ -16,7 +15,7 @@ import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.s3a.Constants
 import org.slf4j.LoggerFactory
 
-import io.penstock.fs.credentials.CredentialsFile
+import io.penstock.fs.credentials.CredentialIdentity
 import io.penstock.fs.metrics.Counters
 
 /** The page caches of this process: one for each set of settings, for as long as the process lives. */
@@ -33,6 +32,9 @@ object PageCaches {
   private val caches = new ConcurrentHashMap[(Vector[TierSettings], AdmissionPolicy), TieredPageCache]
   private val problems = ConcurrentHashMap.newKeySet[String]
 
+  /** Buckets whose users' identity is unknown, as was logged. */
+  private val unknown = ConcurrentHashMap.newKeySet[String]
+
   private lazy val housekeeper = Executors.newSingleThreadScheduledExecutor(
     BasicThreadFactory.builder().namingPattern("penstock-pages").daemon(true).build()
   )
@@ -40,19 +42,35 @@ object PageCaches {
   /**
    * The cache that these settings ask for, as far as it is theirs ([[ScopedPageCache]]); none if they turn it off, or
    * make no sense, which is logged once. Never throws, nor waits for the tiers: whether they work is seen at the first
-   * use.
+   * use. Sends no request, but may read files of credentials: ask once for each file system.
+   *
+   * @param conf
+   *   the bucket's, as S3A has completed it
    */
-  def of(conf: Configuration): Option[PageCache] =
+  def of(conf: Configuration, bucket: String): Option[PageCache] =
     if (!CacheSettings.enabled(conf)) None
     else
       try
         TierSettings.from(conf).flatMap(tiers => AdmissionPolicy.from(conf).map(tiers -> _)) match {
           case Right((tiers, _)) if tiers.isEmpty => None
           case Right(settings) =>
-            Some(new ScopedPageCache(caches.computeIfAbsent(settings, start), ScopedPageCache.scopeOf(conf)))
+            Some(new ScopedPageCache(caches.computeIfAbsent(settings, start), scopeOf(conf, bucket)))
           case Left(problem) => refuse(problem)
         }
       catch { case NonFatal(failure) => refuse(failure.toString) }
+
+  private def scopeOf(conf: Configuration, bucket: String): String =
+    ScopedPageCache.scopeOf(conf, bucket).getOrElse {
+      if (unknown.add(bucket))
+        log.warn(
+          "Cached pages of {} are not shared with other applications: only a request shows whose credentials are in " +
+            "use (source: {}); to share pages among users with the same rights, set {} to a name for them",
+          bucket,
+          conf.getTrimmed(Constants.AWS_CREDENTIALS_PROVIDER, ""),
+          CacheSettings.Scope
+        )
+      ScopedPageCache.aloneScope(conf)
+    }
 
   /**
    * Where this machine keeps what belongs beside pages: each tier's directory, memory first, made private; those that
@@ -256,16 +274,22 @@ private[cache] final class ScopedPageCache(pages: PageCache, scope: String) exte
 private[cache] object ScopedPageCache {
 
   /**
-   * What tells these settings' credentials from others, and nothing about them: a part of a hash of the access key's
-   * name, or of [[CacheSettings.Scope]] where that is set, as for credentials that are renewed.
+   * The scope of all who have these settings' credentials, from which nobody learns anything about them: a part of a
+   * hash of the access key's name, or of [[CacheSettings.Scope]] where that is set, as for renewed credentials. None if
+   * it is unknown whose the credentials are ([[CredentialIdentity]]).
    */
-  def scopeOf(conf: Configuration, environment: Map[String, String] = sys.env): String = {
-    def profile = Try(CredentialsFile.ofEnvironment(environment).accessKey).toOption.flatten
-    val credentials = Option(conf.getTrimmed(CacheSettings.Scope)).filter(_.nonEmpty).map("scope " + _) orElse
-      Option(conf.getTrimmed(Constants.ACCESS_KEY)).filter(_.nonEmpty).map("key " + _) orElse
-      environment.get("AWS_ACCESS_KEY_ID").map("key " + _) orElse
-      profile.map("key " + _)
-    val digest = MessageDigest.getInstance("SHA-256").digest(("penstock " + credentials.getOrElse("")).getBytes(UTF_8))
-    HexFormat.of().formatHex(digest, 0, 8)
+  def scopeOf(conf: Configuration, bucket: String, environment: Map[String, String] = sys.env): Option[String] = {
+    val named = Option(conf.getTrimmed(CacheSettings.Scope)).filter(_.nonEmpty).map("scope " + _)
+    named.orElse(CredentialIdentity.of(conf, bucket, environment)).map(hash)
   }
+
+  /**
+   * A scope of nobody but one file system. Not of its process: a service's users may each have a file system there with
+   * credentials of their own.
+   */
+  def aloneScope(conf: Configuration): String =
+    hash("alone " + conf.getTrimmed(CacheSettings.Instance, UUID.randomUUID.toString))
+
+  private def hash(identity: String): String =
+    HexFormat.of().formatHex(MessageDigest.getInstance("SHA-256").digest(s"penstock $identity".getBytes(UTF_8)), 0, 8)
 }

@@ -233,27 +233,30 @@ final private[fs] class CachedObjects(pages: PageCache, known: ObjectMetadataCac
   /**
    * The version that a stream reads which is opened with this status; none if any of its pages is missing, if it has
    * more than those of a small object, or if the store is to be asked first which version it is.
+   *
+   * @param asked
+   *   when the store was asked for the status, in milliseconds since 1970; none if nobody knows
    */
-  def find(bucket: String, key: String, status: FileStatus): Option[ObjectVersion] = {
+  def find(bucket: String, key: String, status: FileStatus, asked: Option[Long]): Option[ObjectVersion] = {
     val layout = Layout(status.getLen, pages.pageSize)
     if (layout.pages == 0 || layout.pages > ReadPlan.SmallObjectPages) None
     else
-      versionOf(bucket, key, status)
+      versionOf(bucket, key, status, asked)
         .map(ObjectVersion(bucket, key, layout.length, _))
         .filter(of => (0L until layout.pages).forall(pages.has(of, _)))
   }
 
-  private def versionOf(bucket: String, key: String, status: FileStatus): Option[String] = {
+  private def versionOf(bucket: String, key: String, status: FileStatus, asked: Option[Long]): Option[String] = {
     val etag = status match {
       case tagged: EtagSource => EntityTag.strong(tagged.getEtag)
       case _ => None
     }
-    val asked = ObjectStatus(settings.endpoint, bucket, key, status.getLen, status.getModificationTime / 1000)
-    val record = if (etag.isEmpty && asked.modified > 0) known.get(asked) else None
-    VersionPolicy.decide(etag, record, settings.strict, System.currentTimeMillis, settings.maxStaleness) match {
+    val opened = ObjectStatus(settings.endpoint, bucket, key, status.getLen, status.getModificationTime / 1000)
+    val record = if (opened.modified > 0) known.get(opened) else None
+    VersionPolicy.decide(etag, record, settings.strict, System.currentTimeMillis, settings.maxStaleness, asked) match {
       case VersionPolicy.Given(version) => Some(version)
       case VersionPolicy.Seen(version) => Some(version)
-      case VersionPolicy.Confirm(_) | VersionPolicy.Learn => None
+      case VersionPolicy.Claimed(_) | VersionPolicy.Confirm(_) | VersionPolicy.Learn => None
     }
   }
 
@@ -267,9 +270,7 @@ final private[fs] class CachedObjects(pages: PageCache, known: ObjectMetadataCac
 
 private[fs] object CachedObjects {
 
-  /** None where streams are S3A's own. `conf` is a bucket's, with its own settings in place of the general ones. */
-  def of(conf: Configuration): Option[CachedObjects] =
-    PageStreamFactory
-      .pages(conf)
-      .map(new CachedObjects(_, ObjectMetadataCache.in(PageCaches.directories(conf)), StreamSettings(conf)))
+  /** @param conf a bucket's, with its own settings in place of the general ones */
+  def apply(pages: PageCache, conf: Configuration): CachedObjects =
+    new CachedObjects(pages, ObjectMetadataCache.in(PageCaches.directories(conf)), StreamSettings(conf))
 }

@@ -157,8 +157,10 @@ final private[read] class PageFetcher(
     }
 
     private def deliver(of: ObjectVersion, index: Long, page: Page): Boolean =
-      try (!sink.givesOut || resolver.givesOut(of)) && sink.arrived(index, page)
-      finally page.close()
+      try {
+        if (sink.givesOut) resolver.confirmClaim()
+        (!sink.givesOut || resolver.givesOut(of)) && sink.arrived(index, page)
+      } finally page.close()
 
     /**
      * Fetches without knowing the version, which the response tells; those who want to learn the same wait for that.

@@ -61,6 +61,9 @@ final private[read] class PageInputStream(
   /** Whoever opened the stream, and has read nothing yet, has said that he reads no further than to this byte. */
   private[read] def endsAt(end: Long): Unit = synchronized { positioned = begin(end) }
 
+  /** Whoever opened the stream, and has read nothing yet, asked the store for the object's status at this time. */
+  private[read] def listed(asked: Long): Unit = reader.listed(asked)
+
   override def getPos: Long = synchronized(positioned.at)
 
   override def seek(target: Long): Unit = synchronized {

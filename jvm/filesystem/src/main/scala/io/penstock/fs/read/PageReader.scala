@@ -5,7 +5,7 @@ import java.util.concurrent.RejectedExecutionException
 
 import scala.annotation.tailrec
 
-import io.penstock.fs.cache.{Page, PageCache}
+import io.penstock.fs.cache.{ObjectVersion, Page, PageCache}
 
 /**
  * The pages of one version of one object, from the cache or from the store. Every method may be called from any thread.
@@ -31,8 +31,20 @@ final private[read] class PageReader(
 
   private val fetcher = new PageFetcher(source, cache, plan, resolver, tags)
 
-  /** Settles the version, if that takes asking the store: after this, looking for pages does not fail. */
-  def prepare(): Unit = resolver.pages(): Unit
+  /**
+   * Settles the version, if that takes asking the store: after this, [[find]] does not fail for those pages, unless
+   * [[mustAsk]].
+   */
+  def prepare(pages: => Iterator[Long]): Unit = {
+    resolver.pages(): Unit
+    if (resolver.isClaimed && pages.exists(has)) resolver.confirmClaim()
+  }
+
+  /** Whether the store is asked before any page is given out. */
+  def mustAsk: Boolean = resolver.isClaimed
+
+  /** The store gave the status that the object was opened with in answer to a question of this time. */
+  def listed(asked: Long): Unit = resolver.listed(asked)
 
   /** The page, if a tier has it; null otherwise. */
   @tailrec def find(index: Long): Page = {
@@ -40,13 +52,23 @@ final private[read] class PageReader(
     if (of == null) null
     else
       cache.find(of, index) match {
-        case Some(page) if resolver.givesOut(of) => page
+        case Some(page) if givesOut(of, page) => page
         case Some(page) =>
           page.close()
           find(index)
         case None => null
       }
   }
+
+  private def givesOut(of: ObjectVersion, page: Page): Boolean =
+    try {
+      resolver.confirmClaim()
+      resolver.givesOut(of)
+    } catch {
+      case failure: Throwable =>
+        page.close()
+        throw failure
+    }
 
   /** Whether the page is there, as far as is known without touching it. */
   def has(index: Long): Boolean = {

@@ -30,19 +30,20 @@ import io.penstock.fs.store.EntityTag
  * Where nothing can be kept (the cache is off, no tier works, the object is empty, or the client encrypts, whose clear
  * text must not lie on this machine), the streams are S3A's own.
  *
- * Which version a stream reads: the one whose entity tag is in the status it was opened with; without one (Spark's
- * scans know only length and modification time) the one that was seen under such a status before, for as long after the
- * store has confirmed it as `fs.s3a.penstock.cache.max.staleness` says; else the one that the first response carries.
- * So an object that was deleted or overwritten before it was opened yields its old bytes only to a caller whose status
- * is the old one's, and only for so long. With `fs.s3a.penstock.cache.strict` every stream asks the store before it
- * reads.
+ * Which version a stream reads: the one whose entity tag is in the status it was opened with, which the store confirms
+ * before a page of it is given out, unless it has lately: in a response, or by the status itself, if
+ * [[io.penstock.fs.PenstockFileSystem]] has dated it. Without an entity tag (Spark's scans know only length and
+ * modification time) it is the version that was seen under such a status before, for as long after the store has
+ * confirmed it as `fs.s3a.penstock.cache.max.staleness` says; else the one that the first response carries. An object
+ * that was deleted or overwritten before it was opened yields its old bytes only to a caller whose status is the old
+ * one's, and only for so long. With `fs.s3a.penstock.cache.strict` every stream asks the store before it reads.
  */
 class PageStreamFactory extends AbstractObjectInputStreamFactory("PageStreamFactory") {
+  import PageStreamFactory._
 
   private val classic = new ClassicObjectInputStreamFactory
   private var settings: StreamSettings = _
-  private var cache: Option[PageCache] = None
-  private var known: ObjectMetadataCache = ObjectMetadataCache.None
+  @volatile private var opened: Opened = _
 
   override def streamType(): InputStreamType = InputStreamType.Custom
 
@@ -50,8 +51,22 @@ class PageStreamFactory extends AbstractObjectInputStreamFactory("PageStreamFact
     super.serviceInit(conf)
     classic.init(conf)
     settings = StreamSettings(conf)
-    cache = PageStreamFactory.pages(conf)
-    if (cache.isDefined) known = ObjectMetadataCache.in(PageCaches.directories(conf))
+  }
+
+  /** A factory has one bucket, whose name the first stream tells. */
+  private def openedFor(bucket: String): Opened = {
+    def open() = synchronized {
+      if (opened == null) {
+        val conf = getConfig
+        val pages = if (isUsed(conf)) PageCaches.of(conf, bucket) else None
+        opened = new Opened(pages, pages.fold(ObjectMetadataCache.None: ObjectMetadataCache) { _ =>
+          ObjectMetadataCache.in(PageCaches.directories(conf))
+        })
+      }
+      opened
+    }
+    val known = opened
+    if (known == null) open() else known
   }
 
   override def bind(parameters: FactoryBindingParameters): Unit = {
@@ -67,13 +82,20 @@ class PageStreamFactory extends AbstractObjectInputStreamFactory("PageStreamFact
 
   override def hasCapability(capability: String): Boolean = classic.hasCapability(capability)
 
-  override def readObject(parameters: ObjectReadParameters): ObjectInputStream =
-    cache match {
-      case Some(pages) if pages.keeps && parameters.getObjectAttributes.getLen > 0 => open(parameters, pages)
+  override def readObject(parameters: ObjectReadParameters): ObjectInputStream = {
+    val opened = openedFor(parameters.getObjectAttributes.getBucket)
+    opened.cache match {
+      case Some(pages) if pages.keeps && parameters.getObjectAttributes.getLen > 0 =>
+        open(parameters, pages, opened.known)
       case _ => classic.readObject(parameters)
     }
+  }
 
-  private def open(parameters: ObjectReadParameters, pages: PageCache): ObjectInputStream = {
+  private def open(
+      parameters: ObjectReadParameters,
+      pages: PageCache,
+      known: ObjectMetadataCache
+  ): ObjectInputStream = {
     val chosen = settings
     import chosen._
     val attributes = parameters.getObjectAttributes
@@ -101,30 +123,37 @@ class PageStreamFactory extends AbstractObjectInputStreamFactory("PageStreamFact
 private[fs] object PageStreamFactory {
 
   /**
-   * Tells a stream that was just opened where its reader ends: at the end of a split, near which he may read on to the
-   * end of a record. S3A does not pass it on to its streams.
+   * Tells a stream that was just opened what S3A does not pass on to its streams: where its reader ends, which is the
+   * end of a split, near which he may read on to the end of a record; and how old its status is.
    *
    * @param split
    *   the options with which it was opened
+   * @param asked
+   *   when the store was asked for the status with which it was opened, in milliseconds since 1970; none if unknown
    */
-  def endsWith(split: Configuration, opened: FSDataInputStream): FSDataInputStream = {
+  def opened(split: Configuration, asked: Option[Long], stream: FSDataInputStream): FSDataInputStream = {
     val end = split.getLong(OpenFileOptions.FS_OPTION_OPENFILE_SPLIT_END, Undefined)
-    opened.getWrappedStream match {
-      case pages: PageInputStream if end != Undefined => pages.endsAt(end)
+    stream.getWrappedStream match {
+      case pages: PageInputStream =>
+        if (end != Undefined) pages.endsAt(end)
+        asked.foreach(pages.listed)
       case _ => ()
     }
-    opened
+    stream
   }
 
   private val Undefined = -1L
 
-  /** Where the streams of a file system with these settings keep pages; none where they are S3A's own. */
-  def pages(conf: Configuration): Option[PageCache] = {
+  /** What a factory keeps pages in, if anywhere, and what it knows of their objects. */
+  final private class Opened(val cache: Option[PageCache], val known: ObjectMetadataCache)
+
+  /** Whether the streams of a file system with these settings keep pages; else they are S3A's own. */
+  def isUsed(conf: Configuration): Boolean = {
     val isOurs =
       conf.getTrimmed(Constants.INPUT_STREAM_TYPE, "").equalsIgnoreCase(Constants.INPUT_STREAM_TYPE_CUSTOM) &&
         conf.getTrimmed(Constants.INPUT_STREAM_CUSTOM_FACTORY, "") == classOf[PageStreamFactory].getName
     val encrypts = conf.getTrimmed(Constants.S3_ENCRYPTION_ALGORITHM, "").startsWith("CSE")
-    if (isOurs && !encrypts) PageCaches.of(conf) else None
+    isOurs && !encrypts
   }
 }
 

@@ -44,7 +44,7 @@ final private[read] class VectoredRead(
    *   if the version is not found out; then no buffer has been taken
    */
   def start(): Int = {
-    reader.prepare()
+    reader.prepare(pagesOf(ranges))
     val (empty, parts) = ranges.map(new Part(_)).partition(_.isEmpty)
     empty.foreach(_.complete())
     for (part <- parts; index <- part.wanted.first to part.wanted.last) offer(part, index)
@@ -59,6 +59,12 @@ final private[read] class VectoredRead(
     catch { case e: RejectedExecutionException => abandon(new IOException("the file system was closed", e)) }
     count
   }
+
+  private def pagesOf(ranges: Seq[FileRange]): Iterator[Long] =
+    for {
+      range <- ranges.iterator if range.getLength > 0
+      index <- (layout.pageOf(range.getOffset) to layout.pageOf(range.getOffset + range.getLength - 1)).iterator
+    } yield index
 
   private def admits(request: Request): Boolean = {
     val wanted = partsOf(request).map(part => overlap(part, request)).map { case (from, until) => until - from }.sum
@@ -86,7 +92,8 @@ final private[read] class VectoredRead(
 
   private def offer(part: Part, index: Long): Unit = {
     val known = waiting.get(index)
-    val page = if (known == null) reader.find(index) else null
+    // A page that has come since the preparation is asked for where a failure harms no buffer.
+    val page = if (known == null && !reader.mustAsk) reader.find(index) else null
     val copied =
       page != null && {
         try part.wanted.copy(index, page)

@@ -28,14 +28,21 @@ final private[read] class VersionResolver(
 ) {
   import VersionResolver._
 
+  /** Whether the version is settled by a status of unknown age, and the store has not confirmed it since. */
+  @volatile private var claimed = false
+
   @volatile private var state: State = initial
 
-  private def initial: State = VersionPolicy.decide(callers, record(), strict, now, maxStaleness, mayBeKept) match {
-    case VersionPolicy.Given(etag) => Settled(Some(etag), Some(named(etag)))
-    case VersionPolicy.Seen(etag) => Believed(named(etag))
-    case VersionPolicy.Confirm(etag) => Unconfirmed(etag)
-    case VersionPolicy.Learn => Unknown
-  }
+  private def initial: State =
+    VersionPolicy.decide(callers, record(), strict, now, maxStaleness, mayBeKept = mayBeKept) match {
+      case VersionPolicy.Given(etag) => Settled(Some(etag), Some(named(etag)))
+      case VersionPolicy.Claimed(etag) =>
+        claimed = true
+        Settled(Some(etag), Some(named(etag)))
+      case VersionPolicy.Seen(etag) => Believed(named(etag))
+      case VersionPolicy.Confirm(etag) => Unconfirmed(etag)
+      case VersionPolicy.Learn => Unknown
+    }
 
   private def now: Long = System.currentTimeMillis
 
@@ -54,6 +61,23 @@ final private[read] class VersionResolver(
     case Unconfirmed(_) =>
       confirm()
       pages()
+  }
+
+  /** Whether [[confirmClaim]] asks the store. */
+  def isClaimed: Boolean = claimed
+
+  /** The store gave the caller's status in answer to a question of this time, in milliseconds since 1970. */
+  def listed(asked: Long): Unit = if (!VersionPolicy.isStale(asked, now, maxStaleness)) claimed = false
+
+  /**
+   * Asks the store for the version of a status of unknown age, which may have been replaced long ago, unless the store
+   * has answered with it already. To be called before a page is given out.
+   *
+   * @throws org.apache.hadoop.fs.s3a.RemoteFileChangedException
+   *   it is another version now
+   */
+  def confirmClaim(): Unit = if (claimed) synchronized {
+    if (claimed) settle(reading(ask(expected))): Unit
   }
 
   /** The entity tag that every response must carry. */
@@ -98,7 +122,13 @@ final private[read] class VersionResolver(
   def settle(version: Version): Boolean = synchronized {
     state match {
       // A store without entity tags cannot be asked for a version.
-      case Settled(etag, _) => etag.isEmpty || etag == version.etag
+      case Settled(etag, _) =>
+        val same = etag.isEmpty || etag == version.etag
+        if (same && claimed) {
+          claimed = false
+          if (version.length == status.length) etag.foreach(remember(version, _))
+        }
+        same
       case _ =>
         val sameLength = version.length == status.length
         state = Settled(version.etag, version.etag.filter(_ => sameLength).map(named))
@@ -144,15 +174,16 @@ final private[read] class VersionResolver(
   private def confirm(): Unit = synchronized {
     state match {
       case Unconfirmed(etag) =>
-        // S3A gives streams no HEAD: a request for one byte tells the same.
-        val version = source.retrying("confirm") {
-          val response = source.get(0, 1, etag)
-          try response.version
-          finally response.close()
-        }
-        settle(version): Unit
+        settle(ask(etag)): Unit
       case _ => ()
     }
+  }
+
+  /** S3A gives streams no HEAD: a request for one byte tells the same. */
+  private def ask(etag: Option[String]): Version = source.retrying("confirm") {
+    val response = source.get(0, 1, etag)
+    try response.version
+    finally response.close()
   }
 
   /** A name for what is known of the object before its version is, such as the claim on being the one who learns. */
@@ -182,8 +213,11 @@ sealed private[read] trait VersionPolicy
 
 private[read] object VersionPolicy {
 
-  /** The caller said so: every response must carry this entity tag. */
+  /** The caller said so, and the store said so lately: every response must carry this entity tag. */
   final case class Given(etag: String) extends VersionPolicy
+
+  /** As [[Given]], but the caller may know it from long ago: no page is given out before the store agrees. */
+  final case class Claimed(etag: String) extends VersionPolicy
 
   /** This version was seen under the status that the caller has, lately; no other version can have that status. */
   final case class Seen(etag: String) extends VersionPolicy
@@ -209,7 +243,9 @@ private[read] object VersionPolicy {
    * @param now
    *   by this machine's clock, in milliseconds since 1970
    * @param maxStaleness
-   *   milliseconds for which a record is believed after the store has confirmed it
+   *   milliseconds for which a record or a status is believed after the store has confirmed it
+   * @param asked
+   *   when the store was asked for the caller's status, by the same clock as `now`; none if nobody knows
    * @param mayBeKept
    *   pages of the object may well be here, from its writer or from another reader: it is better to ask for a byte and
    *   to find them than to fetch them again
@@ -220,14 +256,22 @@ private[read] object VersionPolicy {
       strict: Boolean,
       now: Long = 0,
       maxStaleness: Long = 0,
+      asked: Option[Long] = None,
       mayBeKept: Boolean = false
   ): VersionPolicy =
     (etag, record) match {
-      case (Some(tag), _) => if (strict) Confirm(Some(tag)) else Given(tag)
+      case (Some(tag), _) if strict => Confirm(Some(tag))
+      case (Some(tag), _) =>
+        val confirmed = asked ++ record.filter(_.etag == tag).map(_.confirmed)
+        if (confirmed.exists(!isStale(_, now, maxStaleness))) Given(tag) else Claimed(tag)
       case (None, Some(known)) =>
         if (strict || known.racy || known.isStale(now, maxStaleness)) Confirm(None) else Seen(known.etag)
       case (None, None) => if (mayBeKept) Confirm(None) else Learn
     }
+
+  /** What was confirmed in the future was confirmed before the clock was set back: nobody knows how long ago. */
+  def isStale(confirmed: Long, now: Long, maxStaleness: Long): Boolean =
+    confirmed > now || now - confirmed > maxStaleness
 }
 
 /**
@@ -240,8 +284,7 @@ private[read] object VersionPolicy {
  */
 final private[read] case class ObjectMetadata(etag: String, racy: Boolean, confirmed: Long) {
 
-  /** What was confirmed in the future was confirmed before the clock was set back: nobody knows how long ago. */
-  def isStale(now: Long, maxStaleness: Long): Boolean = confirmed > now || now - confirmed > maxStaleness
+  def isStale(now: Long, maxStaleness: Long): Boolean = VersionPolicy.isStale(confirmed, now, maxStaleness)
 }
 
 private[read] object ObjectMetadata {

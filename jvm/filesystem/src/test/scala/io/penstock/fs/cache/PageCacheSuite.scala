@@ -6,10 +6,13 @@ import java.nio.file.{Files, StandardCopyOption}
 import scala.collection.mutable
 
 import org.apache.hadoop.conf.Configuration
+import org.apache.hadoop.security.alias.CredentialProviderFactory
 import org.scalacheck.Gen
 import org.scalatest.funsuite.AnyFunSuite
 import org.scalatest.matchers.should.Matchers
 import org.scalatestplus.scalacheck.ScalaCheckPropertyChecks
+
+import io.penstock.fs.testing.Trees
 
 class PageCacheSuite extends AnyFunSuite with Matchers with TemporaryTiers {
 
@@ -221,35 +224,124 @@ class PageCacheSuite extends AnyFunSuite with Matchers with TemporaryTiers {
 
 class ScopedPageCacheTest extends AnyFunSuite {
 
-  private def scope(settings: (String, String)*)(environment: (String, String)*): String = {
-    val conf = new Configuration(false)
+  private val Bucket = "bucket"
+  private val Provider = "fs.s3a.aws.credentials.provider"
+  private val Profile = Provider -> "software.amazon.awssdk.auth.credentials.ProfileCredentialsProvider"
+  private val Role = Provider -> "org.apache.hadoop.fs.s3a.auth.AssumedRoleCredentialProvider"
+
+  private def scope(settings: (String, String)*)(environment: (String, String)*): Option[String] = {
+    // With Hadoop's own settings, among them S3A's usual sources of credentials.
+    val conf = new Configuration()
     settings.foreach { case (name, value) => conf.set(name, value) }
     // A machine's own credentials are nothing to these tests.
-    val nowhere = "AWS_SHARED_CREDENTIALS_FILE" -> "/nowhere"
-    ScopedPageCache.scopeOf(conf, (nowhere +: environment).toMap)
+    val nowhere = Seq("AWS_SHARED_CREDENTIALS_FILE", "AWS_CONFIG_FILE", "HOME").map(_ -> "/nowhere")
+    ScopedPageCache.scopeOf(conf, Bucket, (nowhere ++ environment).toMap)
   }
 
-  test("an access key has a scope of its own, wherever it comes from, and none of it can be seen there") {
+  private def keys(name: String): Seq[(String, String)] =
+    Seq("fs.s3a.access.key" -> name, "fs.s3a.secret.key" -> "secret")
+
+  private lazy val alice = scope(keys("ALICE"): _*)()
+
+  private def withFile[A](text: String)(work: String => A): A = {
     val file = Files.createTempFile("credentials-", "")
-    Files.writeString(file, "[lake]\naws_access_key_id = ALICE\naws_secret_access_key = secret\n")
-    val alice = Seq(
-      scope("fs.s3a.access.key" -> "ALICE")(),
-      scope()("AWS_ACCESS_KEY_ID" -> "ALICE"),
-      scope()("AWS_SHARED_CREDENTIALS_FILE" -> file.toString, "AWS_PROFILE" -> "lake")
+    try work(Files.writeString(file, text).toString)
+    finally Files.delete(file)
+  }
+
+  /** Works with the address of a Hadoop credential provider, a keystore of its own, with these secrets. */
+  private def withKeystore[A](secrets: (String, String)*)(work: String => A): A = {
+    val directory = Files.createTempDirectory("keystore-")
+    val address = s"localjceks://file$directory/keys.jceks"
+    val conf = new Configuration(false)
+    conf.set("hadoop.security.credential.provider.path", address)
+    val provider = CredentialProviderFactory.getProviders(conf).get(0)
+    for ((name, secret) <- secrets) provider.createCredentialEntry(name, secret.toCharArray): Unit
+    provider.flush()
+    try work(address)
+    finally Trees.delete(directory)
+  }
+
+  private val Keystore = "hadoop.security.credential.provider.path"
+
+  test("an access key has a scope of its own, wherever it comes from, and none of it can be seen there") {
+    assert(alice.exists(_.matches("[0-9a-f]{16}")))
+    assert(alice != scope(keys("BOB"): _*)())
+    assert(scope()("AWS_ACCESS_KEY_ID" -> "ALICE", "AWS_SECRET_ACCESS_KEY" -> "secret") == alice)
+    withFile("[lake]\naws_access_key_id = ALICE\naws_secret_access_key = secret\n") { file =>
+      val lake = Seq("AWS_SHARED_CREDENTIALS_FILE" -> file, "AWS_PROFILE" -> "lake")
+      val refreshing = Provider -> "io.penstock.fs.credentials.RefreshingCredentialsProvider"
+      val hadoops = Provider -> "org.apache.hadoop.fs.s3a.auth.ProfileAWSCredentialsProvider"
+      for (provider <- Seq(Profile, refreshing, hadoops)) assert(scope(provider)(lake: _*) == alice)
+      // A key that nobody uses is no identity.
+      assert(scope(keys("BOB") :+ Profile: _*)(lake: _*) == alice)
+    }
+  }
+
+  test("users of one account who keep their keys in Hadoop's credential providers have scopes of their own") {
+    withKeystore(keys("ALICE"): _*) { alices =>
+      withKeystore(keys("BOB"): _*) { bobs =>
+        assert(scope(Keystore -> alices)() == alice)
+        assert(scope(Keystore -> bobs)() == scope(keys("BOB"): _*)())
+        // As S3A, which looks there before it looks at the settings.
+        assert(scope(keys("ALICE") :+ (Keystore -> bobs): _*)() == scope(keys("BOB"): _*)())
+      }
+    }
+  }
+
+  test("a bucket's own keys in a credential provider are those of its scope") {
+    val own = keys("ALICE").map { case (name, value) => name.replace("fs.s3a.", s"fs.s3a.bucket.$Bucket.") -> value }
+    val others = keys("BOB").map { case (name, value) => name.replace("fs.s3a.", "fs.s3a.bucket.other.") -> value }
+    withKeystore(keys("CAROL") ++ own ++ others: _*)(keystore => assert(scope(Keystore -> keystore)() == alice))
+  }
+
+  test("a session's key counts where the session's token is there, and another source otherwise") {
+    val temporary = Provider -> "org.apache.hadoop.fs.s3a.TemporaryAWSCredentialsProvider"
+    val anonymous = Provider -> s"${temporary._2},org.apache.hadoop.fs.s3a.AnonymousAWSCredentialsProvider"
+    val session = keys("ALICE") :+ ("fs.s3a.session.token" -> "token")
+    assert(scope(session :+ temporary: _*)() == alice)
+    assert(scope(session :+ anonymous: _*)() == alice)
+    val nobody = scope(keys("ALICE") :+ anonymous: _*)()
+    assert(nobody.isDefined && nobody != alice)
+    assert(scope(Provider -> "com.amazonaws.auth.AnonymousAWSCredentials")() == nobody)
+  }
+
+  test("where it is unknown whose the credentials are there is no scope, whatever keys are there besides") {
+    assert(scope()().isEmpty)
+    val unknown = Seq(
+      Seq(Role),
+      Seq(Provider -> "org.apache.hadoop.fs.s3a.auth.IAMInstanceCredentialsProvider"),
+      Seq(Provider -> "example.Custom,org.apache.hadoop.fs.s3a.SimpleAWSCredentialsProvider"),
+      Seq("fs.s3a.delegation.token.binding" -> "org.apache.hadoop.fs.s3a.auth.delegation.SessionTokenBinding"),
+      Seq(Provider -> "example.Mine", "fs.s3a.aws.credentials.provider.mapping" -> "example.Mine=example.Other")
     )
-    Files.delete(file)
-    assert(alice.distinct.size == 1)
-    assert(alice.head != scope("fs.s3a.access.key" -> "BOB")() && alice.head != scope()())
-    assert(alice.head.matches("[0-9a-f]{16}"))
+    for (settings <- unknown) {
+      val environment = Seq("AWS_ACCESS_KEY_ID" -> "ALICE", "AWS_SECRET_ACCESS_KEY" -> "secret")
+      assert(scope(keys("ALICE") ++ settings: _*)(environment: _*).isEmpty, settings)
+    }
+    val keyed = "aws_access_key_id = ALICE\naws_secret_access_key = secret\n"
+    for (other <- Seq("role_arn = arn:aws:iam::1:role/r\nsource_profile = lake\n", "sso_account_id = 1\n"))
+      withFile(s"[lake]\n$keyed$other") { file =>
+        assert(scope(Profile)("AWS_SHARED_CREDENTIALS_FILE" -> file, "AWS_PROFILE" -> "lake").isEmpty)
+      }
+  }
+
+  test("a file system whose user is unknown has a scope that no other has, and finds it again") {
+    def alone(instance: String) = {
+      val conf = new Configuration(false)
+      if (instance != null) conf.set(CacheSettings.Instance, instance)
+      ScopedPageCache.aloneScope(conf)
+    }
+    assert(alone("one") == alone("one") && alone("one") != alone("another"))
+    assert(alone(null) != alone(null))
   }
 
   test("those who are to share share, whatever their keys are at the moment") {
     val shared = CacheSettings.Scope -> "lake"
-    assert(
-      scope(shared, "fs.s3a.access.key" -> "ASIA1")() == scope(shared, "fs.s3a.access.key" -> "ASIA2")()
-    )
+    assert(scope(keys("ASIA1") :+ shared: _*)() == scope(keys("ASIA2") :+ shared: _*)())
+    assert(scope(Role, shared)() == scope(shared)())
     // Nobody's access key is taken for a name.
-    assert(scope(CacheSettings.Scope -> "ALICE")() != scope("fs.s3a.access.key" -> "ALICE")())
+    assert(scope(CacheSettings.Scope -> "ALICE")() != alice)
   }
 
   test("a version is named once for each scope that asks in turn, and never by another's scope") {

@@ -64,10 +64,10 @@ class TierSizeSuite extends AnyFunSuite with Matchers {
       )
     ) {
       TierSettings.from(conf(name -> value)).left.map(_.takeWhile(_ != ':')) shouldBe Left(name)
-      PageCaches.of(conf(name -> value)) shouldBe None
+      PageCaches.of(conf(name -> value), "bucket") shouldBe None
     }
-    PageCaches.of(conf(CacheSettings.Enabled -> "false")) shouldBe None
-    PageCaches.of(conf(CacheSettings.MemorySize -> "0", CacheSettings.DiskSize -> "0%")) shouldBe None
+    PageCaches.of(conf(CacheSettings.Enabled -> "false"), "bucket") shouldBe None
+    PageCaches.of(conf(CacheSettings.MemorySize -> "0", CacheSettings.DiskSize -> "0%"), "bucket") shouldBe None
   }
 }
 

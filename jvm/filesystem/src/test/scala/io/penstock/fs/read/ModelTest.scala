@@ -146,7 +146,9 @@ class ModelTest extends ReadsSuite {
   }
 
   private def forget(of: Modelled): Unit =
-    PageCaches.of(conf()).foreach(_.forget(ObjectVersion(bucket.name, of.key, length.toLong, of.versions.last.etag)))
+    PageCaches
+      .of(conf(), bucket.name)
+      .foreach(_.forget(ObjectVersion(bucket.name, of.key, length.toLong, of.versions.last.etag)))
 }
 
 private object ModelTest {

@@ -72,7 +72,7 @@ abstract private[read] class ReadsSuite extends AnyFunSuite with BeforeAndAfterA
 
   /** Objects of [[AgedPages]] pages that were made so long ago that a version seen of them now is not racy. */
   private lazy val aged = {
-    val objects = Iterator.fill(8)(put(AgedPages * PageSize)).toVector
+    val objects = Iterator.fill(24)(put(AgedPages * PageSize)).toVector
     Thread.sleep(2100)
     objects.iterator
   }

@@ -1,13 +1,30 @@
 package io.penstock.fs.read
 
 import java.io.FileNotFoundException
+import java.net.URI
+import java.nio.ByteBuffer
+import java.nio.file.AccessDeniedException
 
-import org.apache.hadoop.fs.FileStatus
-import org.apache.hadoop.fs.s3a.RemoteFileChangedException
+import scala.util.Using
+
+import org.apache.hadoop.conf.Configuration
+import org.apache.hadoop.fs.s3a.{RemoteFileChangedException, S3AFileSystem}
+import org.apache.hadoop.fs.{FSDataInputStream, FileRange, FileStatus, FileSystem, Path}
+import org.apache.hadoop.security.alias.CredentialProviderFactory
 import org.scalatest.funsuite.AnyFunSuite
+import software.amazon.awssdk.auth.credentials.{AwsBasicCredentials, AwsCredentials, AwsCredentialsProvider}
 
+import io.penstock.fs.PenstockFileSystem
 import io.penstock.fs.cache.CacheSettings
-import io.penstock.fs.read.VersionPolicy.{Confirm, Given, Learn, Seen, decide}
+import io.penstock.fs.read.VersionPolicy.{Claimed, Confirm, Given, Learn, Seen, decide}
+
+/** Keys that S3A gets from a program. */
+private[read] class CodedCredentials(bucket: URI, conf: Configuration) extends AwsCredentialsProvider {
+  require(bucket.getScheme == "s3a")
+
+  override def resolveCredentials(): AwsCredentials =
+    AwsBasicCredentials.create(conf.get("fs.s3a.access.key"), conf.get("fs.s3a.secret.key"))
+}
 
 /** An object that changes never yields bytes of another version than its reader may see. */
 class VersionResolverTest extends ReadsSuite {
@@ -88,6 +105,43 @@ class VersionResolverTest extends ReadsSuite {
     assert(gateway.requests.isEmpty)
   }
 
+  test("pages are given by the key that Hadoop's credential providers have for the bucket, and not by another") {
+    val (status, data) = warmed()
+    val (key, secret) = (conf().get("fs.s3a.access.key"), conf().get("fs.s3a.secret.key"))
+    val ofBucket = s"fs.s3a.bucket.${bucket.name}"
+    val (_, alicesFile) = keystore(s"$ofBucket.access.key" -> key, s"$ofBucket.secret.key" -> secret)
+    val alices = s"$ofBucket.security.credential.provider.path" -> alicesFile
+    val bobs = keystore("fs.s3a.access.key" -> "bob", "fs.s3a.secret.key" -> "another")
+    assert(readAll(opened(fileSystem(alices, "fs.s3a.access.key" -> "another"), status)) sameElements data)
+    assert(gateway.requests.isEmpty)
+    intercept[AccessDeniedException](readAll(opened(fileSystem(bobs), status)))
+  }
+
+  private def keystore(secrets: (String, String)*): (String, String) = {
+    val setting = CredentialProviderFactory.CREDENTIAL_PROVIDER_PATH
+    val address = s"localjceks://file${tiers.resolve(s"keys-${secrets.hashCode}")}"
+    val conf = new Configuration(false)
+    conf.set(setting, address)
+    val provider = CredentialProviderFactory.getProviders(conf).get(0)
+    for ((name, secret) <- secrets) provider.createCredentialEntry(name, secret.toCharArray): Unit
+    provider.flush()
+    setting -> address
+  }
+
+  test("where only a program knows whose the credentials are, a file system finds its own pages and no other's") {
+    val coded = "fs.s3a.aws.credentials.provider" -> classOf[CodedCredentials].getName
+    for (impl <- Seq(classOf[S3AFileSystem], classOf[PenstockFileSystem])) {
+      val (status, data) = warmed()
+      for (fs <- Seq.fill(2)(fileSystem(coded, "fs.s3a.impl" -> impl.getName))) {
+        assert(readAll(opened(fs, status)) sameElements data)
+        assert(pagesFetched.map(_.size).sum == AgedPages)
+        gateway.clear()
+        assert(readAll(opened(fs, status)) sameElements data)
+        assert(gateway.requests.isEmpty)
+      }
+    }
+  }
+
   test("what the store has confirmed is believed again: one request for a byte in so long") {
     val (status, data) = warmed()
     Thread.sleep(5)
@@ -95,6 +149,83 @@ class VersionResolverTest extends ReadsSuite {
     val fs = fileSystem()
     assert(readAll(opened(fs, status)) sameElements data)
     assert(gateway.requests.size == 1 && confirmations == 1)
+  }
+
+  private val Kinds = Seq(classOf[S3AFileSystem], classOf[PenstockFileSystem]).map("fs.s3a.impl" -> _.getName)
+
+  private def tagged(fs: FileSystem, status: FileStatus): FSDataInputStream =
+    fs.openFile(status.getPath).withFileStatus(status).build().get()
+
+  private val ways = Seq[(String, FSDataInputStream => Any)](
+    "reading" -> (_.read()),
+    "at a position" -> (_.readFully(PageSize.toLong, new Array[Byte](10))),
+    "vectored" -> { in =>
+      val range = FileRange.createFileRange(PageSize.toLong, 10)
+      in.readVectored(java.util.List.of(range), ByteBuffer.allocate(_))
+      range.getData.get()
+    }
+  )
+
+  test("an old status with a tag is refused after a while, however many pages of its version are here") {
+    val old = Seq.fill(2)(warmed()._1)
+    val (path, data) = put(PageSize)
+    val small = fileSystem().getFileStatus(path)
+    assert(readAll(opened(fileSystem(), small)) sameElements data)
+    (old :+ small).foreach(overwrite)
+    Thread.sleep(5)
+    for (kind <- Kinds; status <- old) {
+      val fs = fileSystem(kind, NoLonger)
+      for ((way, read) <- ways) {
+        val in = tagged(fs, status)
+        withClue(s"$way: ")(intercept[RemoteFileChangedException](read(in)))
+        in.close()
+      }
+      intercept[RemoteFileChangedException](readAll(tagged(fs, small)))
+    }
+  }
+
+  test("an old status with a tag finds out after a while that its object is gone") {
+    val (status, _) = warmed()
+    bucket.delete(status.getPath.getName)
+    Thread.sleep(5)
+    for (kind <- Kinds) intercept[FileNotFoundException](readAll(tagged(fileSystem(kind, NoLonger), status)))
+  }
+
+  test("a status with a tag costs a request for a byte in so long, and none where a response has confirmed it") {
+    val (path, data) = nextAged()
+    val fs = fileSystem()
+    val status = fs.getFileStatus(path)
+    for (_ <- 1 to 2) assert(readAll(tagged(fs, status)) sameElements data)
+    assert(pagesFetched.map(_.size).sum == AgedPages && confirmations == 0)
+    gateway.clear()
+    Thread.sleep(5)
+    assert(readAll(tagged(fileSystem(NoLonger), status)) sameElements data)
+    for (_ <- 1 to 2) assert(readAll(tagged(fs, status)) sameElements data)
+    assert(gateway.requests.size == 1 && confirmations == 1)
+  }
+
+  test("a status that Penstock's file system has just asked for needs no confirmation, one of unknown age needs it") {
+    val data = ReadsSuite.bytes(AgedPages * PageSize, 1)
+    val fs = fileSystem(Kinds(1))
+    def written(key: String): Path = {
+      val path = bucket.path(key)
+      Using.resource(fs.create(path))(_.write(data))
+      gateway.clear()
+      path
+    }
+    val ways = Seq[Path => FSDataInputStream](
+      fs.open,
+      fs.openFile(_).build().get(),
+      path => tagged(fs, fs.getFileStatus(path)),
+      path => tagged(fs, fs.listStatus(path).head)
+    )
+    for ((open, n) <- ways.zipWithIndex) {
+      assert(readAll(open(written(s"written-$n"))) sameElements data)
+      assert(ranges.isEmpty, n)
+    }
+    val listed = fs.listFiles(written("written"), false).next()
+    assert(readAll(tagged(fs, listed)) sameElements data)
+    assert(ranges.size == 1 && confirmations == 1)
   }
 
   test("strict: an old status without a tag reads the present version") {
@@ -167,8 +298,19 @@ class VersionPolicyTest extends AnyFunSuite {
   private val fresh = Some(ObjectMetadata("seen", racy = false, confirmed = 1000))
   private val racy = Some(ObjectMetadata("seen", racy = true, confirmed = 1000))
 
-  test("the caller's entity tag is believed before any record") {
-    for (record <- Seq(None, fresh, racy)) assert(decide(Some("told"), record, strict = false) == Given("told"))
+  test("the caller's entity tag counts before any record, and is to be confirmed") {
+    for (record <- Seq(None, fresh, racy)) assert(decide(Some("told"), record, strict = false) == Claimed("told"))
+  }
+
+  test("the caller's entity tag is believed for a while after the store has confirmed it, in a record or a status") {
+    for (now <- Seq(1000L, 1060L)) {
+      assert(decide(Some("seen"), fresh, strict = false, now, maxStaleness = 60) == Given("seen"))
+      assert(decide(Some("told"), fresh, strict = false, now, maxStaleness = 60, asked = Some(1000)) == Given("told"))
+    }
+    for (now <- Seq(1061L, 999L)) {
+      assert(decide(Some("seen"), fresh, strict = false, now, maxStaleness = 60) == Claimed("seen"))
+      assert(decide(Some("told"), None, strict = false, now, maxStaleness = 60, asked = Some(1000)) == Claimed("told"))
+    }
   }
 
   test("a record is believed unless the object could have been overwritten in the same second") {

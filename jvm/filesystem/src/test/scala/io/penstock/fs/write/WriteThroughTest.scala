@@ -47,7 +47,7 @@ class WriteThroughTest extends AnyFunSuite with BeforeAndAfterAll {
     conf
   }
 
-  private lazy val cache: PageCache = PageCaches.of(conf()).get
+  private lazy val cache: PageCache = PageCaches.of(conf(), bucket.name).get
 
   override def afterAll(): Unit = Trees.delete(directory)
 
