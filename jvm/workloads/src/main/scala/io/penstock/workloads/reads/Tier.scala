@@ -53,7 +53,8 @@ object Tier {
       val own = Files.createTempDirectory(place, "pass-")
       try {
         val made = in(own, onDisk, configuration, Room)
-        if (made.get(StreamFactory) != null) PageCaches.of(made).foreach(_.keeps)
+        // The bucket matters to whose pages they are only, and none is read here.
+        if (made.get(StreamFactory) != null) PageCaches.of(made, bucket = "").foreach(_.keeps)
         use(made)
       } finally remove(own)
     }
