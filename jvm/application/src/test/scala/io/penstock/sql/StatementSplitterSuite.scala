@@ -10,7 +10,8 @@ class StatementSplitterSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
     PropertyCheckConfiguration(minSuccessful = 300)
 
   private val code = Gen.oneOf("SELECT", "1", "a", "-", "/", "*", "(", ")", "é")
-  private val quoted = Gen.oneOf("';'", "'it''s;'", "'\\';'", "\";\"", "`;`", "'--'", "\"/*\"", "'a\nb'", "r';\\'", "R\"';\\\"")
+  private val quoted =
+    Gen.oneOf("';'", "'it''s;'", "'\\';'", "\";\"", "`;`", "'--'", "\"/*\"", "'a\nb'", "r';\\'", "R\"';\\\"")
   private val comment = Gen.oneOf("-- ; '\n", "/* ; ' */", "/* a /* ; */ b */", "/* \n; */")
   private val blank = Gen.oneOf(" ", "\n", "\t")
 

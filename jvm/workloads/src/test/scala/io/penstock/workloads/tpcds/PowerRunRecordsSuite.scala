@@ -17,7 +17,8 @@ class PowerRunRecordsSuite extends AnyFunSuite {
   private def execution(query: String, values: Int*): Execution =
     Execution(query, startedMs = 0, elapsedMs = 1, schema = schema, rows = values.map(Row(_)))
 
-  private def failed(query: String): Execution = Execution(query, startedMs = 0, elapsedMs = 1, error = Some("it failed"))
+  private def failed(query: String): Execution =
+    Execution(query, startedMs = 0, elapsedMs = 1, error = Some("it failed"))
 
   /** The number of samples, and the queries with the rows of their answers. */
   private def recorded(executions: (Int, Execution)*): (Int, Seq[String]) = {
