@@ -90,6 +90,28 @@ def test_what_comes_back_elsewhere_is_what_was_there_and_goes_on(
         connection.execute(sa.text("UPDATE applications SET state = 'running' WHERE state = 'stopped'"))
 
 
+def test_no_number_of_a_delivery_since_the_backup_is_given_again(
+    engines: tuple[Elsewhere, Elsewhere], tmp_path: Path
+) -> None:
+    """A receiver takes a delivery with a known id for a repetition."""
+    first, _ = backed_up(engines, tmp_path)
+
+    def numbers(count: int) -> set[int]:
+        applications = [
+            first.enqueue(specification(first.home, 10 + number, webhooks=("https://a.example/",)))
+            for number in range(count)
+        ]
+        return {delivery["id"] for one in applications for delivery in first.applications.deliveries(one.id)}
+
+    known = numbers(3)
+    for _ in range(2):
+        backup.read(first.repositories, tmp_path / "records.zip", replace=True)
+        later = numbers(3)
+        assert len(later) == 3
+        assert not later & known
+        known |= later
+
+
 def test_records_are_only_replaced_when_that_is_meant(engines: tuple[Elsewhere, Elsewhere], tmp_path: Path) -> None:
     first, second = backed_up(engines, tmp_path)
     kept = second.enqueue(specification(second.home, 1))

@@ -69,6 +69,46 @@ def test_the_supervisor_frees_the_memory_of_a_lost_executor_and_all_of_it_at_the
     assert not place.exists()
 
 
+# No executor finds a free process for a while, then the replacement does.
+_WITHOUT_PROCESSES = """
+import pathlib, sys
+from penstock.clusters import shim
+shim._RESTART_SECONDS = 0.1
+start = shim.ProcessSupervisor.start
+def start_some(self, role, *more):
+    if role in ("executor-1", "executor-2"):
+        raise BlockingIOError(11, "Resource temporarily unavailable")
+    return start(self, role, *more)
+shim.ProcessSupervisor.start = start_some
+shim.main(pathlib.Path(sys.argv[1]))
+"""
+
+
+def test_an_executor_that_cannot_be_started_is_a_lost_one_and_is_replaced(tmp_path: Path) -> None:
+    for name in ("artefacts", "cluster", "private", "scratch"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "cluster" / "endpoint").write_text("")
+    place = tmp_path / "started"
+    plan = {
+        "application_id": tmp_path.name,
+        "driver": ["/bin/sh", "-c", f"while [ ! -e {place} ]; do sleep 0.05; done"],
+        "executor": ["/bin/sh", "-c", f"echo {shim.EXECUTOR_TOKEN} > {place}; exec sleep 60"],
+        "executors": 1,
+        "lost_executors_limit": 3,
+        "environment": {shim.APPLICATION_VARIABLE: tmp_path.name, "PATH": os.defpath},
+    }
+    (tmp_path / "private" / "plan.json").write_text(json.dumps(plan))
+    command = [sys.executable, "-c", _WITHOUT_PROCESSES, str(tmp_path)]
+    log = subprocess.run(command, check=True, timeout=60, capture_output=True, text=True).stderr
+    status = json.loads((tmp_path / "cluster" / "status.json").read_text())
+    assert status["driver"]["exit_code"] == 0
+    assert status["lost_executors"] >= 2
+    assert [status["executors"][number]["exit_code"] for number in "12"] == [127, 127]
+    assert place.read_text() == "3\n"
+    assert "executor 1 cannot be started: [Errno 11] Resource temporarily unavailable" in log
+    assert "Resource temporarily unavailable" in (tmp_path / "artefacts" / "executor-2.log").read_text()
+
+
 _STRAY = """
 import os, pathlib, sys
 if os.fork() == 0:

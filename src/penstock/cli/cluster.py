@@ -218,7 +218,10 @@ def build(
     more: Annotated[
         Optional[list[str]],  # noqa: UP045
         typer.Option(
-            "--with", metavar="NAME", help="Locally installed Python package to include for applications; repeatable."
+            "--with",
+            metavar="NAME",
+            help="Locally installed Python package to add for applications; repeatable. NumPy, pandas and PyArrow are "
+            "always in the image.",
         ),
     ] = None,
     as_json: options.Json = False,
@@ -229,7 +232,7 @@ def build(
     user 1000, or as any user of group 0 (OpenShift). Push the image with skopeo copy oci-archive:penstock.tar
     docker://REGISTRY/penstock:TAG, or load it on a node with ctr -n k8s.io images import penstock.tar.
 
-    penstock image build -o penstock.tar --name registry.example.com/penstock:1.0 --with pandas --with pyarrow
+    penstock image build -o penstock.tar --name registry.example.com/penstock:1.0 --with scikit-learn
     """
     from penstock.image import oci
     from penstock.image.build import build as run

@@ -39,6 +39,8 @@ _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
 _AWAITED = (signal.SIGCHLD, signal.SIGTERM)
 _POLL_SECONDS = 0.25
+_RESTART_SECONDS = 5.0
+"""The pause after an executor that could not be started: a lack of memory, processes or disk space may pass."""
 _FAREWELL_SECONDS = 1.0
 """The time that executors have for their last lines once the driver has ended."""
 _DEATH_SECONDS = 30.0
@@ -73,6 +75,7 @@ class ProcessSupervisor:
         self.driver: subprocess.Popen[bytes] | None = None
         self.executors: dict[int, subprocess.Popen[bytes]] = {}
         self.last_executor = 0
+        self.restart_at = 0.0
         self.status: dict[str, Any] = {
             "keeper": {"pid": os.getpid(), "started": start_ticks(os.getpid())},
             "driver": None,
@@ -144,9 +147,22 @@ class ProcessSupervisor:
         number = self.last_executor
         command = [part.replace(EXECUTOR_TOKEN, str(number)) for part in self.plan["executor"]]
         log = f"executor-{number}.log"
-        self.executors[number], self.status["executors"][str(number)] = self.start(
-            f"executor-{number}", command, log, log
-        )
+        try:
+            process, born = self.start(f"executor-{number}", command, log, log)
+        except OSError as error:
+            self.not_started(number, log, error)
+        else:
+            self.executors[number], self.status["executors"][str(number)] = process, born
+
+    def not_started(self, number: int, log: str, error: OSError) -> None:
+        """Count the executor as lost: the driver and the other executors go on, and a later one replaces it."""
+        print(f"executor {number} cannot be started: {error}", file=sys.stderr, flush=True)
+        with contextlib.suppress(OSError), (self.artifacts / log).open("a", encoding="utf-8") as file:
+            file.write(f"The executor cannot be started: {error}\n")
+        end = {"exit_code": 127, "ended_ms": now_ms(), "peak_rss_bytes": 0, "cpu_seconds": 0.0}
+        self.status["executors"][str(number)] = {"pid": 0, "started": -1, "started_ms": now_ms(), **end}
+        self.status["lost_executors"] += 1
+        self.restart_at = time.monotonic() + _RESTART_SECONDS
 
     def wait(self) -> None:
         """Wait for the end of a child, a stop request, or a quarter of a second: a new driver endpoint may appear."""
@@ -201,6 +217,8 @@ class ProcessSupervisor:
     def restore_executors(self) -> None:
         missing = self.plan["executors"] - len(self.executors)
         if missing <= 0 or self.status["executors_failed"] or self.status.get("stop_requested"):
+            return
+        if time.monotonic() < self.restart_at:
             return
         if self.status["lost_executors"] > self.plan["lost_executors_limit"]:
             self.status["executors_failed"] = True

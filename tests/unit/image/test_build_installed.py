@@ -32,6 +32,8 @@ def test_all_that_the_service_and_the_pods_import_is_in_it_and_nothing_of_this_m
     paths = {entry.path.removeprefix("opt/penstock/python/") for entry in build.installed_libraries()}
     for module in ("psycopg_binary/__init__.py", "uvicorn/__init__.py", "pyspark/worker.py", "boto3/__init__.py"):
         assert module in paths
+    for name in ("numpy", "pandas", "pyarrow"):  # as the help of --with says
+        assert f"{name}/__init__.py" in paths
     assert not [path for path in paths if path.startswith(LEFT_OUT)]
     assert not [path for path in paths if path.endswith(("direct_url.json", "RECORD", ".pyc", ".pth")) or ".." in path]
 

@@ -53,7 +53,11 @@ def rewrite(
 ) -> None:
     """Rewrite a table in another layout, with statistics and skipping index.
 
-    Readers see either the old table or the complete new one. No other job may write to the table meanwhile.
+    A rewrite that keeps the partition columns is one commit: queries see the old table or the new one. Otherwise the
+    name moves to a new, external table in two steps of the catalog, between which the table is missing.
+
+    Stop other writers: a rewrite in place fails when a Penstock job commits meanwhile, and loses rows that other
+    programs add.
     """
     statement = in_sql(table, into, advised=advised, partition_by=partition_by or (), range_by=range_by or ())
     engine = target()

@@ -35,7 +35,8 @@ def add(
     credentials_from_stdin: Annotated[
         bool,
         typer.Option(
-            "--credentials-from-stdin", help="Read access key and secret key from two lines of standard input."
+            "--credentials-from-stdin",
+            help="Read access key, secret key and session token, if any, from standard input, one per line.",
         ),
     ] = False,
     ca_file: Annotated[

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from penstock import units
 from penstock.catalog.tables import Table
 from penstock.engine.engines.sail.statements import code_of, split, writes
+from penstock.engine.engines.table_files import filled_column
 
 AUTO = "auto"
 """The name on command lines, in the place of an engine's."""
@@ -314,7 +315,7 @@ def _refusal(table: Table) -> str | None:
         return f"{table.full_name} is a view"
     if table.format not in ("parquet", "iceberg"):
         return f"the format of {table.full_name} is {table.format}"
-    if filled := next((column for column in table.columns if column.default is not None), None):
+    if filled := filled_column(table):
         return f"Sail does not fill in the default of {table.full_name}'s column {filled.name}"
     if _has(table, "collate"):
         return f"{table.full_name} has a column with a collation, which Sail has not"

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from urllib.parse import unquote
 
-from penstock.catalog.tables import Partition, Table
+from penstock.catalog.tables import Column, Partition, Table
 from penstock.errors import InvalidInput
 from penstock.lake.model import ObjectInfo
 
@@ -47,9 +47,14 @@ def refusal(table: Table, reader: str, why: str) -> InvalidInput:
     return InvalidInput(f"{table.full_name} cannot be read by {reader}", why=why, fix="use --engine spark")
 
 
+def filled_column(table: Table) -> Column | None:
+    """The first column whose default is not NULL: files may lack it, and only Spark fills it in."""
+    return next((column for column in table.columns if column.default is not None), None)
+
+
 def check_defaults(table: Table, reader: str) -> None:
-    """Raise `InvalidInput` where files may lack a column whose default is not NULL: only Spark fills it in."""
-    if filled := next((column for column in table.columns if column.default is not None), None):
+    """Raise `InvalidInput` where the table has a column that only Spark fills in."""
+    if filled := filled_column(table):
         why = f"its column {filled.name} has the default {filled.default}, which {reader} would read as NULL"
         raise refusal(table, reader, f"{why} from files that are older than the column")
 

@@ -444,7 +444,20 @@ class LocalExchange:
         return _take(store, key)
 
     def stored_statements(self, application: Application) -> str:
-        return stored_statements(self._engine.store(self._lake.name), self._lake, application).decode()
+        store = self._engine.store(self._lake.name)
+        return statements_text(application, stored_statements(store, self._lake, application))
+
+
+def statements_text(application: Application, content: bytes) -> str:
+    """Decode stored statements. Raises `InvalidInput` where they are not UTF-8: a client uploads any bytes."""
+    try:
+        return content.decode()
+    except UnicodeDecodeError as error:
+        raise InvalidInput(
+            f"The statements of {application.id} are not text in UTF-8",
+            why=f"byte {error.start + 1} is invalid ({error.reason})",
+            fix="convert the file (iconv -t UTF-8), and submit it again: penstock sql -f FILE",
+        ) from error
 
 
 def stored_statements(store: ObjectStore, lake: Lake, application: Application, *, length: int | None = None) -> bytes:

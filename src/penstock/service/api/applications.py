@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import datetime, timezone
-from typing import Annotated
+from typing import Annotated, Any
 
 from anyio import to_thread
 from fastapi import APIRouter, Header, Query, Response
@@ -292,14 +292,32 @@ statements_router = APIRouter(prefix="/v1/applications/{application_id}", tags=[
 
 @statements_router.get("/results", summary="The results of its SQL statements")
 def results(application_id: str, service: CurrentService, caller: Reader) -> responses.Results:
-    """An item per started statement, in order: `statement`, and `columns`, `rows` and `truncated`, or `error`."""
+    """An item per started statement, in order: `statement`, and `columns`, `rows` and `truncated`, or `error`.
+
+    Results of more than 64 MiB are refused.
+    """
     found = visible(service, caller, application_id)
     with service.request_counts.counting(guards.RESULTS, caller.token_id):
         try:
             lines = _results(service, found).splitlines()
         except NotFound:
             lines = []
-        return responses.Results(items=[json.loads(line) for line in lines])
+        return responses.Results(items=[_item(found, line) for line in lines])
+
+
+def _item(application: Application, line: bytes) -> dict[str, Any]:
+    """Parse a result. Raises `InvalidInput` for anything but an object: the program that wrote it is the user's."""
+    try:
+        item = json.loads(line)
+    except (ValueError, RecursionError):
+        item = None
+    if not isinstance(item, dict):
+        raise InvalidInput(
+            f"The results of {application.id} are damaged",
+            why="a line of them is no JSON object",
+            fix=f"submit it again: POST /v1/applications/{application.id}/rerun",
+        )
+    return item
 
 
 @statements_router.get("/statements", summary="The SQL statements it ran")
@@ -315,8 +333,9 @@ def text(application_id: str, service: CurrentService, caller: Reader) -> respon
     content = _limited(
         lambda length: sessions.stored_statements(service.engine.store(lake.name), lake, found, length=length),
         f"The statements of {found.id} are",
+        fix="read them in the lake, or submit them in several files",
     )
-    return responses.Statements(statements=content.decode())
+    return responses.Statements(statements=sessions.statements_text(found, content))
 
 
 def _results(service: Service, application: Application) -> bytes:
@@ -330,20 +349,24 @@ def _results(service: Service, application: Application) -> bytes:
     if not is_statements(application.spec) or not key.startswith(sessions.RESULTS) or ".." in key.split("/"):
         raise NotFound(f"{application.id} has no results of SQL statements")
     store = service.engine.store(lake.name)
-    return _limited(lambda length: store.get(key, length=length), f"The object {address} is")
+    return _limited(
+        lambda length: store.get(key, length=length),
+        f"The results of {application.id} are",
+        fix=f"request fewer rows (penstock sql --limit), write them to a table, or read {address} in the lake",
+    )
 
 
 def _artifact_lake(service: Service, application: Application) -> Lake:
     return service.engine.lake(Lakes(service.home).artifact_lake(application.spec.lake))
 
 
-def _limited(read: Callable[[int], bytes], problem: str) -> bytes:
+def _limited(read: Callable[[int], bytes], problem: str, *, fix: str) -> bytes:
     # One byte more than the limit: the object may change between a look at its size and the read.
     content = read(MOST_RESULT_BYTES + 1)
     if len(content) > MOST_RESULT_BYTES:
         raise InvalidInput(
             f"{problem} too large for this request",
-            why=f"the limit is {MOST_RESULT_BYTES >> 20} MiB, since the service reads the object into memory",
-            fix="read the object in the lake",
+            why=f"the limit is {MOST_RESULT_BYTES >> 20} MiB, since the service reads them into memory",
+            fix=fix,
         )
     return content

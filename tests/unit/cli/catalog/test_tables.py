@@ -296,4 +296,6 @@ def test_table_is_another_word_for_tables_and_not_listed(capsys: pytest.CaptureF
     assert " tables " in listed and " table " not in listed
     with pytest.raises(SystemExit):
         main.main(["table", "rewrite", "--help"])
-    assert "--advised" in capsys.readouterr().out
+    described = " ".join(capsys.readouterr().out.split())
+    assert "--advised" in described
+    assert "between which the table is missing" in described

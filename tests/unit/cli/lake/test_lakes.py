@@ -71,6 +71,14 @@ def test_no_option_takes_a_secret(home: Home) -> None:
     assert "--access-key" not in described
 
 
+def test_the_help_names_every_line_that_standard_input_may_have(home: Home) -> None:
+    assert "session token" in " ".join(run("add", "--help").output.split())
+    given = "k\ns\nt\n"
+    assert run(*ADD, "--credentials-from-stdin", "--no-check", given=given).exit_code == 0
+    lakes = Lakes(home)
+    assert lakes.credentials_of(lakes.get()).session_token == "t"
+
+
 def test_a_lake_that_does_not_answer_is_not_stored(home: Home) -> None:
     arguments = ["add", "x", "--endpoint", "http://127.0.0.1:1", "--bucket", "data", "--credentials-from-stdin"]
     refused(run(*arguments, given="k\ns\n"), LakeError)

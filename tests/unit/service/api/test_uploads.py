@@ -154,6 +154,28 @@ def test_statements_are_found_whether_they_were_submitted_here_or_through_the_se
         assert (status, answer["why"]) == (404, "its command ended before it had stored them")
 
 
+def test_statements_that_are_no_text_are_refused_with_the_place(stage: Stage, objects: Objects) -> None:
+    client = stage.client(Scope.SUBMIT)
+    objects.kept[KEY] = b"SELECT '\xe4'"
+    body = {"application": "spark-internal", "main_class": "io.penstock.sql.SqlRunner"}
+    arguments = ["--statements-file", f"s3a://bucket/{KEY}"]
+    made = client.post("/v1/applications", json={**body, "arguments": arguments}).json()
+    answer = client.get(f"/v1/applications/{made['id']}/statements")
+    assert (answer.status_code, answer.json()["code"]) == (422, "invalid_input")
+    assert "byte 9" in answer.json()["why"]
+
+
+@pytest.mark.parametrize("content", [b"\xff", b"{", b"[1]", b"[" * 100_000], ids=["bytes", "half", "list", "deep"])
+def test_results_that_are_no_results_are_refused(stage: Stage, objects: Objects, content: bytes) -> None:
+    client = stage.client(Scope.SUBMIT)
+    objects.kept["penstock/results/1.jsonl"] = content
+    body = {"application": "spark-internal", "main_class": "io.penstock.sql.SqlRunner"}
+    arguments = ["--output", "s3a://bucket/penstock/results/1.jsonl"]
+    made = client.post("/v1/applications", json={**body, "arguments": arguments}).json()
+    answer = client.get(f"/v1/applications/{made['id']}/results")
+    assert (answer.status_code, answer.json()["code"]) == (422, "invalid_input")
+
+
 def test_a_program_has_no_statements(stage: Stage, objects: Objects) -> None:
     client = stage.client(Scope.SUBMIT)
     made = client.post("/v1/applications", json={"application": "s3a://bucket/pi.py"}).json()
@@ -178,6 +200,7 @@ def test_results_that_would_fill_the_services_memory_are_left_in_the_lake(
     assert client.get(f"/v1/applications/{made[0]}/results").json() == {"items": [{"rows": [[1]]}]}
     refused = client.get(f"/v1/applications/{made[1]}/results")
     assert (refused.status_code, refused.json()["code"]) == (422, "invalid_input")
-    assert addresses[1] in refused.json()["problem"]
-    assert "in the lake" in refused.json()["fix"]
+    assert made[1] in refused.json()["problem"]
+    assert "--limit" in refused.json()["fix"]
+    assert f"{addresses[1]} in the lake" in refused.json()["fix"]
     assert max(map(len, read)) == len(line) + 1
