@@ -47,14 +47,19 @@ object PageCaches {
    * @param conf
    *   the bucket's, as S3A has completed it
    */
-  def of(conf: Configuration, bucket: String): Option[PageCache] =
+  def of(conf: Configuration, bucket: String): Option[PageCache] = open(conf, scopeOf(conf, bucket))
+
+  /** The same for nobody's pages, such as to have the tiers open before anything is timed. */
+  def of(conf: Configuration): Option[PageCache] = open(conf, ScopedPageCache.aloneScope(conf))
+
+  private def open(conf: Configuration, scope: => String): Option[PageCache] =
     if (!CacheSettings.enabled(conf)) None
     else
       try
         TierSettings.from(conf).flatMap(tiers => AdmissionPolicy.from(conf).map(tiers -> _)) match {
           case Right((tiers, _)) if tiers.isEmpty => None
           case Right(settings) =>
-            Some(new ScopedPageCache(caches.computeIfAbsent(settings, start), scopeOf(conf, bucket)))
+            Some(new ScopedPageCache(caches.computeIfAbsent(settings, start), scope))
           case Left(problem) => refuse(problem)
         }
       catch { case NonFatal(failure) => refuse(failure.toString) }

@@ -59,9 +59,8 @@ class PageStreamFactory extends AbstractObjectInputStreamFactory("PageStreamFact
       if (opened == null) {
         val conf = getConfig
         val pages = if (isUsed(conf)) PageCaches.of(conf, bucket) else None
-        opened = new Opened(pages, pages.fold(ObjectMetadataCache.None: ObjectMetadataCache) { _ =>
-          ObjectMetadataCache.in(PageCaches.directories(conf))
-        })
+        val directories = if (pages.isDefined) PageCaches.directories(conf) else Nil
+        opened = new Opened(pages, ObjectMetadataCache.in(directories))
       }
       opened
     }
