@@ -43,7 +43,7 @@ from penstock.engine.supervision.detached import DetachedSupervisors
 from penstock.engine.supervision.supervisor import OnChange, Supervisor, is_released
 from penstock.engine.uploads import UploadCopies
 from penstock.errors import InternalError, InvalidInput, PenstockError, StateError
-from penstock.home import Home
+from penstock.home import Home, write_atomically, write_once
 from penstock.lake.model import Credentials, Lake, ObjectStore, attempt_prefix
 from penstock.lake.registry import Lakes
 from penstock.model import (
@@ -59,6 +59,9 @@ from penstock.model import (
 from penstock.prices import Pricing
 
 OnWarning = Callable[[str], None]
+
+OWNER_FILE = "engine"
+"""The file in the state directory with the name under which the embedded database has this engine's records."""
 
 BY_USER = Reason(lifecycle.STOPPED_BY_USER, "it was stopped on request")
 
@@ -134,7 +137,7 @@ class Engine:
         """The repositories of its database, which is started if needed."""
         with self._opening:
             if self._repositories is None:
-                self._repositories = Repositories.open(self.database.engine("penstock"), self._owner)
+                self._repositories = Repositories.open(self.database.engine("penstock"), self._records_owner())
             return self._repositories
 
     @property
@@ -375,6 +378,27 @@ class Engine:
     @property
     def _owner(self) -> str:
         return f"{socket.gethostname()}:{self.home.root}"
+
+    def _records_owner(self) -> str:
+        """The name under which this engine's records are in its database.
+
+        An embedded database belongs to its state directory, so its records keep the name of their first use when the
+        machine is renamed or the directory is moved. A copy, beside which the original still is, gets a name of its
+        own: it must not take charge of the original's running clusters.
+        """
+        if not self.database.embedded:
+            return self._owner
+        file = self.home.root / OWNER_FILE
+        if not file.exists():
+            self.home.create()
+            write_once(file, self._owner + "\n")
+        recorded = file.read_text(encoding="utf-8").strip()
+        root = Path(recorded.partition(":")[2])
+        original = root / OWNER_FILE
+        if not original.exists() or original.samefile(file):
+            return recorded
+        write_atomically(file, self._owner + "\n")
+        return self._owner
 
     @contextlib.contextmanager
     def _companions(self, application: Application, give_up: GiveUp) -> Iterator[None]:
