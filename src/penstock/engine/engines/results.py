@@ -6,8 +6,9 @@ The form is that of `io.penstock.application.JsonValues`, so that an answer read
 from __future__ import annotations
 
 import base64
+import itertools
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime, timedelta, timezone
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -100,7 +101,18 @@ def _key(key: Any) -> str:
 
 
 def _struct(scalar: pa.Scalar) -> dict[str, Any]:
-    return {field.name: value(scalar[index]) for index, field in enumerate(scalar.type)}
+    names = _keys([field.name for field in scalar.type])
+    return {name: value(scalar[index]) for index, name in enumerate(names)}
+
+
+def _keys(names: Sequence[str]) -> list[str]:
+    """Return the keys of a struct's fields: JSON keeps one value of a key, so a repeated name gets a number (`a_1`)."""
+    found: dict[str, None] = {}
+    for name in names:
+        numbered = (f"{name}_{number}" for number in itertools.count(1))
+        free = (key for key in numbered if key not in found and key not in names)
+        found[name if name not in found else next(free)] = None
+    return list(found)
 
 
 def _floating(scalar: pa.Scalar) -> float | str:

@@ -9,7 +9,7 @@ import duckdb
 import pyarrow as pa
 import pytest
 
-from penstock.engine.engines.results import columns, rows
+from penstock.engine.engines.results import columns, rows, value
 from penstock.errors import InvalidInput
 
 
@@ -72,3 +72,9 @@ def test_a_result_is_cut_at_its_limit(
 ) -> None:
     found, more = rows(database.execute("SELECT * FROM range(5)").to_arrow_reader(2), limit)
     assert (len(found), more) == (count, truncated)
+
+
+def test_fields_of_one_name_keep_their_values() -> None:
+    fields = [pa.field(name, pa.int64()) for name in ("a", "a", "a_1", "a")]
+    columns = [pa.array([number]) for number in range(4)]
+    assert value(pa.StructArray.from_arrays(columns, fields=fields)[0]) == {"a": 0, "a_2": 1, "a_1": 2, "a_3": 3}

@@ -53,8 +53,7 @@ object Tier {
       val own = Files.createTempDirectory(place, "pass-")
       try {
         val made = in(own, onDisk, configuration, Room)
-        // The bucket matters to whose pages they are only, and none is read here.
-        if (made.get(StreamFactory) != null) PageCaches.of(made, bucket = "").foreach(_.keeps)
+        if (made.get(StreamFactory) != null) PageCaches.of(made).foreach(_.keeps)
         use(made)
       } finally remove(own)
     }
