@@ -197,7 +197,11 @@ def _rows(table: Table, condition: str = "writer != ''") -> list[tuple[str, int]
 def merge(home: Home, writer: Writer, seconds: float) -> None:
     program = home.root / "race.py"
     program.write_text(SPARK, encoding="utf-8")
-    output = Command(home).ok("run", *SMALL, str(program), str(seconds))
+    # It runs as long as the race, and tests wait for five minutes at most.
+    running = Command(home).start("run", *SMALL, str(program), str(seconds))
+    output, errors = running.communicate()
+    if running.returncode:
+        raise RuntimeError(errors)
     _, written, failed = next(line.split() for line in output.splitlines() if line.startswith("written "))
     writer.written = int(written)
     writer.failures["failed"] = int(failed)
