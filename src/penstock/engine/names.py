@@ -1,0 +1,84 @@
+"""The name of an engine, under which its records are in its database and its uploads in its lakes."""
+
+from __future__ import annotations
+
+import socket
+from dataclasses import astuple, dataclass
+from pathlib import Path
+
+from penstock.home import Home, write_atomically, write_once
+
+FILE = "engine"
+"""The file in the state directory: the name, and below it the place where the directory was last used."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a state directory is: the host and the path, and what a renamed host and a renamed directory keep."""
+
+    host: str
+    path: str
+    identity: str
+    """The machine's id, where it has one, and the number of the directory's inode, which a copy does not share."""
+
+
+def host_and_directory(home: Home) -> str:
+    """The name of an engine whose database others use, too."""
+    return f"{socket.gethostname()}:{home.root}"
+
+
+def name_of(home: Home) -> str:
+    """The name of an engine that has an embedded database.
+
+    The database belongs to its state directory, so the name is that of the first use also when the machine is renamed
+    or the directory is moved. A copy gets a name of its own: it must not take charge of the original's running
+    clusters.
+    """
+    home.create()
+    file, here = home.root / FILE, place_of(home)
+    write_once(file, _text(host_and_directory(home), here))
+    name, last = _recorded(file)
+    if name is None or (last is not None and is_copy(last, here, _exists(Path(last.path) / FILE))):
+        name, last = host_and_directory(home), None
+    if last != here:
+        write_atomically(file, _text(name, here))
+    return name
+
+
+def is_copy(last: Place, here: Place, original_exists: bool) -> bool:
+    """Whether a directory that was last used at one place, and is now at another, is a copy of that one.
+
+    `original_exists` says whether a state directory is at the former path of this machine.
+    """
+    if last.identity == here.identity:
+        return False
+    # Directories are moved between file systems by copying, and restored in place.
+    return last.host != here.host or (last.path != here.path and original_exists)
+
+
+def place_of(home: Home) -> Place:
+    """Return the place of a state directory that exists."""
+    try:
+        machine = Path("/etc/machine-id").read_text(encoding="ascii").strip()
+    except (OSError, ValueError):
+        machine = ""
+    return Place(socket.gethostname(), str(home.root), f"{machine}:{home.root.stat().st_ino}")
+
+
+def _text(name: str, place: Place) -> str:
+    return "\n".join((name, *astuple(place))) + "\n"
+
+
+def _recorded(file: Path) -> tuple[str | None, Place | None]:
+    """The name and the last place; None for what a damaged file lacks."""
+    name, *place = file.read_text(encoding="utf-8").splitlines() or [""]
+    return name or None, Place(*place) if len(place) == len(Place.__dataclass_fields__) else None
+
+
+def _exists(path: Path) -> bool:
+    # `Path.exists` raises an error where another user's directory is in the way.
+    try:
+        path.stat()
+    except OSError:
+        return False
+    return True
