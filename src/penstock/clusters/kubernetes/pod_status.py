@@ -33,6 +33,11 @@ def sidecar_runs(pod: Json) -> bool:
     return "running" in container_state(pod, layout.SIDECAR)
 
 
+def is_disrupted(pod: Json | None) -> bool:
+    """Return whether Kubernetes has ended the pod, or has given it up with its node."""
+    return pod is None or _disruption(pod["status"]) is not None
+
+
 def summary(status: Json | None, pod: Json | None) -> dict[str, Any]:
     """Return the summary that every backend returns: the observer's own, each process, and the sums.
 
