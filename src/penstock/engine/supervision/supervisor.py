@@ -100,7 +100,7 @@ class Supervisor:
     `prepare` returns the launch plan for the backend; `store_artifacts` brings artifacts to the lake and returns the
     summary; `price` returns the cost of this attempt's cluster so far.
 
-    `servers` returns those of the lake and the catalog, whose silence is no failure of the application. `check` runs
+    `servers` returns those of the lake and the catalog: a failure to reach one is not the application's. `check` runs
     while the cluster starts, so that it adds no latency; an exception from it ends the application.
     `companions` is a context manager that is entered once the cluster was launched or found running, and left when its
     processes are gone; an error that it passes to its callback ends the application with that reason.
