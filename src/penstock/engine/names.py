@@ -14,7 +14,7 @@ FILE = "engine"
 
 @dataclass(frozen=True)
 class Place:
-    """Where a state directory is: the host and the path, and what a renamed host and a renamed directory keep."""
+    """The place of a state directory: the host and the path, and what a renamed host and a renamed directory keep."""
 
     host: str
     path: str

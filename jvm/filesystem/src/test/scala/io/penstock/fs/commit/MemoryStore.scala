@@ -75,7 +75,7 @@ final class MemoryStore(conditional: Boolean = true, opaqueTags: Boolean = false
    * The store as one process sees it. `before` and `after` each operation may throw.
    *
    * @param late
-   *   whether a creation fails for its sender, and takes effect when the store is told to [[arrive]]
+   *   whether a creation fails for its sender, and takes effect at the next [[arrive]]
    */
   private[commit] def bucket(
       before: String => Unit = _ => (),
