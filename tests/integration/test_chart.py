@@ -162,6 +162,16 @@ def test_a_policy_limits_the_pods_of_a_namespace_that_admits_the_nodes_directori
         assert not {kind for kind, _ in rendered(values)} & set(kinds)
 
 
+@pytest.mark.parametrize("scratch", ["/mnt", "/mnt/nvme"])
+def test_no_directory_of_the_nodes_lies_below_another(helm: Any, scratch: str) -> None:
+    """A pod that writes to the upper one could replace the lower one by a link to the node's root."""
+    values = {"pageCache": {"disk": {"path": "/mnt/nvme/pages"}}, "applications": {"admissionPolicy": False}}
+    values["applications"]["scratch"] = {"path": scratch}
+    refused = helm("template", "penstock", str(CHART), values={**SMALL, **values})
+    assert refused.returncode != 0
+    assert f"/mnt/nvme/pages lies below {scratch}" in refused.stderr
+
+
 def test_nodes_directories_need_a_server_that_can_limit_pods(helm: Any) -> None:
     def run(version: str, values: dict[str, Any]) -> Any:
         return helm("template", "penstock", str(CHART), "--kube-version", version, values={**SMALL, **values})

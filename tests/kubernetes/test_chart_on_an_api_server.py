@@ -142,6 +142,10 @@ THIEVES: Mapping[str, Callable[[dict[str, Any], dict[str, Any]], object]] = {
     "unconfined": lambda _, main: main["securityContext"].update(seccompProfile={"type": "Unconfined"}),
     "no AppArmor": lambda _, main: main["securityContext"].update(appArmorProfile={"type": "Unconfined"}),
     "an SELinux type": lambda spec, _: spec["securityContext"].update(seLinuxOptions={"type": "spc_t"}),
+    "a host in a probe": lambda _, main: main.update(livenessProbe={"httpGet": {"host": "10.0.0.1", "port": 80}}),
+    "a host in a hook": lambda _, main: main.update(
+        lifecycle={"preStop": {"tcpSocket": {"host": "10.0.0.1", "port": 80}}}
+    ),
     "a setting of the kernel": lambda spec, _: spec["securityContext"].update(
         sysctls=[{"name": "kernel.shm_rmid_forced", "value": "0"}]
     ),
@@ -163,9 +167,17 @@ def test_no_pod_of_a_limited_namespace_reaches_other_files_of_its_node(
         made["metadata"]["name"] = "penstock-pod"
         assert not is_refused(kubectl, namespace, made)
 
-    def prepared() -> bool:
+    def prepared() -> list[str]:
         found = kubectl("get", "pods", "--namespace", namespace, "--output", "json")
         names = [one["metadata"]["name"] for one in json.loads(found.stdout)["items"]]
-        return any(name.startswith("penstock-node-directories") for name in names)
+        return [name for name in names if name.startswith("penstock-node-directories")]
 
     within(prepared)
+    # A driver may change pods: the DaemonSet's init container runs as root.
+    image = {"spec": {"initContainers": [{"name": "permissions", "image": "penstock.test/thief:1"}]}}
+    change = ("patch", "--namespace", namespace, "--dry-run=server", "--patch")
+    refused = kubectl(*change, json.dumps(image), f"pod/{prepared()[0]}")
+    assert refused.returncode != 0
+    assert "a pod keeps its images" in refused.stderr
+    labelled = kubectl(*change, json.dumps({"metadata": {"labels": {"a": "b"}}}), f"pod/{prepared()[0]}")
+    assert labelled.returncode == 0, labelled.stderr

@@ -145,7 +145,9 @@ class Engine:
         """The repositories of its database, which is started if needed."""
         with self._opening:
             if self._repositories is None:
-                self._repositories = Repositories.open(self.database.engine("penstock"), self.name)
+                # The name depends on whether the database exists already.
+                name = self.name
+                self._repositories = Repositories.open(self.database.engine("penstock"), name)
             return self._repositories
 
     @property

@@ -261,8 +261,11 @@ class KubernetesBackend(ClusterBackend):
         pod = cluster.driver()
         status = cluster.sidecar.status(cluster.address()) if incomplete else self._final_status(cluster)
         left_out = 0 if status is None or incomplete else _fetch_all(cluster, status, directory)
-        counts = {"artefacts_left_out": left_out} if left_out else {}
-        write_json(directory / "summary.json", {**pod_status.summary(status, cluster.driver() or pod), **counts})
+        pod = cluster.driver() or pod
+        said: dict[str, object] = {"artefacts_left_out": left_out} if left_out else {}
+        if status is None and pod is not None and pod_status.sidecar_runs(pod) and not incomplete:
+            said["artefacts_problem"] = "the node of its driver was lost with the logs that were not in the lake yet"
+        write_json(directory / "summary.json", {**pod_status.summary(status, pod), **said})
         return directory
 
     def _final_status(self, cluster: Cluster) -> Mapping[str, Any] | None:
@@ -288,7 +291,7 @@ class KubernetesBackend(ClusterBackend):
         problem, sidecar = "The logs cannot be collected", f"the sidecar in the pod {cluster.name}"
         fix = f"kubectl --namespace {self._target.namespace} logs {cluster.name} -c {layout.SIDECAR} shows its obstacle"
         if not wait_until(answered, _ANSWER_SECONDS, pause_seconds=_POLL_SECONDS):
-            if pod_status.is_disrupted(cluster.driver()):
+            if pod_status.is_lost(cluster.driver()):
                 return None
             raise ClusterError(problem, why=f"{sidecar} does not answer", fix=fix)
         if not wait_until(finished, _FINISH_SECONDS, pause_seconds=_POLL_SECONDS):

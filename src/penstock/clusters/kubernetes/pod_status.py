@@ -33,9 +33,10 @@ def sidecar_runs(pod: Json) -> bool:
     return "running" in container_state(pod, layout.SIDECAR)
 
 
-def is_disrupted(pod: Json | None) -> bool:
-    """Return whether Kubernetes has ended the pod, or has given it up with its node."""
-    return pod is None or _disruption(pod["status"]) is not None
+def is_lost(pod: Json | None) -> bool:
+    """Return whether the pod is gone, or Kubernetes has given it up with its node."""
+    disruption = None if pod is None else _disruption(pod["status"])
+    return pod is None or (disruption is not None and _DISRUPTED[str(disruption["reason"])] == "node_lost")
 
 
 def summary(status: Json | None, pod: Json | None) -> dict[str, Any]:

@@ -244,4 +244,9 @@ def test_a_sidecar_on_a_lost_node_is_asked_and_not_awaited(
     # The state of its containers stays as the node last reported it.
     ended.conditions = [{"type": "DisruptionTarget", "status": "True", "reason": "DeletionByTaintManager"}]
     monkeypatch.setattr(backend, "_cluster", lambda _: ended)
-    assert (backend.collect(HANDLE) / "summary.json").exists()
+    summary = json.loads((backend.collect(HANDLE) / "summary.json").read_text())
+    assert "was lost with the logs" in summary["artefacts_problem"]
+    # The sidecar of an evicted pod still works.
+    ended.conditions[0]["reason"] = "EvictionByEvictionAPI"
+    with pytest.raises(ClusterError):
+        backend.collect(HANDLE)

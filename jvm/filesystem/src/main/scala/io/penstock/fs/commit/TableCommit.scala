@@ -240,8 +240,8 @@ final private[commit] class TableCommit(
   private def carryOut(generation: Long, record: CommitRecord, superseded: Seq[Long], own: Boolean): Unit = {
     def finished(): Unit = if (own) requireLanded(record)
     // Nobody should see the files of a job that was reported as failed, not even for a moment.
-    if (!own && commitLog.outcome(record.job).contains(Outcome.Lost))
-      undo(generation, record, superseded, record.uploads.map(_ -> Presence.Missing))
+    if (!own && commitLog.outcome(record.job).contains(Outcome.Lost) && commitLog.holds(generation, record))
+      undo(generation, record, superseded, record.uploads.map(_ -> Presence.Found))
     val found = parallel.map(record.uploads)(upload => upload -> presence(record.job, upload))
     val missing = found.collect { case (upload, Presence.Missing) => upload }
     // A file that was here may have been replaced by a later job: then somebody has carried out this record.
@@ -315,11 +315,13 @@ final private[commit] class TableCommit(
       found: Seq[(Upload, Presence)]
   ): Nothing = {
     commitLog.confirmLost(record.job)
-    val (own, unknown) = found.partition { case (upload, presence) =>
-      presence == Presence.Completed || Leftovers.belongsTo(record.job, upload.key)
-    }
-    // Another job's files of the same names stay.
-    val files = own.map(_._1) ++ parallel.filter(unknown.map(_._1))(isMadeOf)
+    // We may have slept, and others have undone the job, and a later one has written files of the same names.
+    val isUnfinished = commitLog.holds(generation, record)
+    def isOurs(upload: Upload, presence: Presence) = Leftovers.belongsTo(record.job, upload.key) ||
+      buckets(upload.bucket).entityTag(upload.key).exists { tag =>
+        upload.makes(tag).getOrElse(isUnfinished && presence == Presence.Completed)
+      }
+    val files = parallel.filter(found) { case (upload, presence) => isOurs(upload, presence) }.map(_._1)
     for ((bucket, ours) <- files.groupBy(_.bucket)) buckets(bucket).delete(ours.map(_.key))
     tidy(record)
     commitLog.finish(generation, superseded, own = None)

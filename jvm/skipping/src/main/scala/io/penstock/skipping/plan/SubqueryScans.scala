@@ -44,7 +44,9 @@ object SubqueryScans extends Rule[LogicalPlan] {
           plan
       }
 
-  private def isMerging: Boolean = !conf.optimizerExcludedRules.exists(_.contains("MergeScalarSubqueries"))
+  /** The rule has another name since Spark 4.2. */
+  private def isMerging: Boolean =
+    !conf.optimizerExcludedRules.exists(rules => Seq("MergeScalarSubqueries", "MergeSubplans").exists(rules.contains))
 
   /** What subqueries have in common that Spark computes together if their scans have the same columns. */
   private final case class Question(
@@ -64,6 +66,7 @@ object SubqueryScans extends Rule[LogicalPlan] {
           for {
             rows <- IndexedQueryScan.rows(scan.scan)
             if functions.nonEmpty && !functions.exists(_.isDistinct) && isWhole(scan)
+            if (aggregate.aggregateExpressions ++ conditions).forall(_.deterministic)
           } yield Question(scan.relation.canonicalized, rows, conditions.map(byName), Aggregation.of(functions))
         }
       case _ => None
@@ -122,6 +125,9 @@ object SubqueryScans extends Rule[LogicalPlan] {
     }
     IndexedQueryScan
       .reading(scan.scan, output.map(_.name))
-      .fold[LogicalPlan](scan)(wide => scan.copy(scan = wide, output = output))
+      .fold[LogicalPlan](scan) { wide =>
+        // Spark has derived both from the columns that were read.
+        scan.copy(scan = wide, output = output, keyGroupedPartitioning = None, ordering = None)
+      }
   }
 }

@@ -218,15 +218,21 @@ object IndexedQueryScan {
       if known.nonEmpty
     } yield new IndexedQueryScan(Origin.of(query, batch, known), known, None, Nil, None)
 
-  /** Which rows of a table a logical plan's scan reads, whatever their columns. */
-  final case class Rows(snapshot: Option[Long], branch: Option[String], filters: Seq[String])
+  /**
+   * Which rows of a table a logical plan's scan reads, whatever their columns.
+   *
+   * @param isIndexed
+   *   whether the scan is an [[IndexedQueryScan]], which equals no other
+   */
+  final case class Rows(snapshot: Option[Long], branch: Option[String], filters: Seq[String], isIndexed: Boolean)
 
   /** None for a scan of another kind, and for one of a physical plan. */
   def rows(scan: Scan): Option[Rows] = plain(scan).map { case (query, _) =>
     Rows(
       Option(query.snapshotId).map(_.longValue),
       Option(Origin.field[String](classOf[SparkBatchQueryScan], query, "branch")),
-      query.filters.asScala.toSeq.map(_.toString)
+      query.filters.asScala.toSeq.map(_.toString),
+      query.isInstanceOf[IndexedQueryScan]
     )
   }
 
