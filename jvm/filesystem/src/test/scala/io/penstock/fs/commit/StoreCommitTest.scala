@@ -422,6 +422,27 @@ class EqualNamesTest extends AnyFunSuite {
     assert(!store.keys.exists(Names.contains) && store.pending.isEmpty)
   }
 
+  test("a driver that slept while others undid its job, and another landed, takes nothing of that one's") {
+    for (opaque <- Seq(false, true)) {
+      val store = new MemoryStore(opaqueTags = opaque)
+      val lost = Names.map(store.upload).toVector
+      lazy val later = Names.map(store.upload).toVector
+      val asleep = new AtomicBoolean(true)
+      def others(): Unit = {
+        committing(store)(_ => ()).rollForward()
+        committing(store)(_ => ()).commit("later", later, Vector.empty, None)
+      }
+      intercept[IOException] {
+        committing(store)(
+          // It has completed its first file, found the second one missing, and says so only now.
+          operation => if (operation.endsWith(".outcome") && asleep.getAndSet(false)) others(),
+          after = operation => if (isRecord(operation) && asleep.get) store.bucket().abort(lost.last.key, lost.last.id)
+        ).commit("lost", lost, Vector.empty, None)
+      }
+      assert(!asleep.get && later.forall(store.holds), opaque)
+    }
+  }
+
   test("a file that somebody else has completed for the job is known by its entity tag") {
     val store = new MemoryStore
     val uploads = Names.map(store.upload).toVector
