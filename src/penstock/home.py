@@ -220,14 +220,14 @@ def _opened(name: str, how: int, directory: int) -> int:
 def sizes_below(root: Path) -> dict[str, int]:
     """Sizes in bytes of the files in and below `root`, by their relative names, in order.
 
-    Links are left out, since their creator chose the file that they lead to.
+    Links are left out, since their creator chose the file that they lead to, and so are files that cannot be read.
     """
     found = {}
     for path in sorted(root.rglob("*")):
         # A file may be removed or renamed during the walk.
         with contextlib.suppress(FileNotFoundError):
             there = path.lstat()
-            if stat.S_ISREG(there.st_mode):
+            if stat.S_ISREG(there.st_mode) and os.access(path, os.R_OK):
                 found[path.relative_to(root).as_posix()] = there.st_size
     return found
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import json
 import shlex
 from pathlib import Path
 from typing import Any
@@ -144,6 +145,42 @@ def test_programs_run_away_from_the_service_s_secrets_in_a_namespace_as_strict_a
 
     assert level(SMALL) == "restricted"
     assert level({**SMALL, **NODES}) == "privileged"
+
+
+def test_a_policy_limits_the_pods_of_a_namespace_that_admits_the_nodes_directories(rendered: Any) -> None:
+    kinds = ("ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding")
+    policy, binding = (rendered({**SMALL, **NODES})[kind, "analytics-penstock-pods"]["spec"] for kind in kinds)
+    variables = {one["name"]: one["expression"] for one in policy["variables"]}
+    paths = [tier["path"] for tier in NODES["pageCache"].values()]
+    assert json.loads(variables["directories"]) == [*paths, NODES["applications"]["scratch"]["path"]]
+    assert binding["matchResources"]["namespaceSelector"] == {
+        "matchLabels": {"kubernetes.io/metadata.name": "analytics-applications"}
+    }
+    assert binding["validationActions"] == ["Deny"]
+    other = {**NODES["applications"], "admissionPolicy": False}
+    for values in (SMALL, {**SMALL, **NODES, "applications": other}):
+        assert not {kind for kind, _ in rendered(values)} & set(kinds)
+
+
+@pytest.mark.parametrize("scratch", ["/mnt", "/mnt/nvme"])
+def test_no_directory_of_the_nodes_lies_below_another(helm: Any, scratch: str) -> None:
+    """A pod that writes to the upper one could replace the lower one by a link to the node's root."""
+    values = {"pageCache": {"disk": {"path": "/mnt/nvme/pages"}}, "applications": {"admissionPolicy": False}}
+    values["applications"]["scratch"] = {"path": scratch}
+    refused = helm("template", "penstock", str(CHART), values={**SMALL, **values})
+    assert refused.returncode != 0
+    assert f"/mnt/nvme/pages lies below {scratch}" in refused.stderr
+
+
+def test_nodes_directories_need_a_server_that_can_limit_pods(helm: Any) -> None:
+    def run(version: str, values: dict[str, Any]) -> Any:
+        return helm("template", "penstock", str(CHART), "--kube-version", version, values={**SMALL, **values})
+
+    refused = run("1.29.9", NODES)
+    assert refused.returncode != 0
+    assert "Directories of the nodes need a ValidatingAdmissionPolicy (Kubernetes 1.30)" in refused.stderr
+    for version, values in (("1.30.0", NODES), ("1.30.4-eks-1", NODES), ("1.29.9", {})):
+        assert run(version, values).returncode == 0
 
 
 @pytest.mark.parametrize("values", [SMALL, {**SMALL, **NODES}, FULL], ids=["small", "nodes", "full"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
@@ -13,7 +14,7 @@ import sqlalchemy as sa
 from sqlalchemy.exc import DBAPIError
 
 from penstock.engine.policy import lifecycle
-from penstock.engine.repository.applications import ApplicationRepository, now
+from penstock.engine.repository.applications import CONNECTION_LOST, ApplicationRepository, now
 from penstock.engine.repository.listing import ApplicationReader
 from penstock.engine.repository.migrations import HEAD
 from penstock.errors import InvalidInput, NotFound, StateError
@@ -188,3 +189,14 @@ def test_records_of_a_newer_release_are_left_alone(database: sa.Engine, records:
     finally:
         with database.begin() as connection:
             connection.execute(sa.text("UPDATE alembic_version SET version_num = :head"), {"head": HEAD})
+
+
+@pytest.mark.parametrize("last", ["SELECT 1", "COMMIT"])
+def test_a_process_that_was_suspended_in_a_transaction_has_lost_its_connection(database: sa.Engine, last: str) -> None:
+    with pytest.raises(CONNECTION_LOST), database.begin() as connection:
+        connection.execute(sa.text("SELECT set_config('idle_in_transaction_session_timeout', '50ms', true)"))
+        time.sleep(0.5)
+        if last != "COMMIT":
+            connection.execute(sa.text(last))
+    with database.begin() as connection:
+        assert connection.execute(sa.text("SELECT 1")).scalar() == 1

@@ -87,7 +87,7 @@ class FakeBackend(ClusterBackend):
     def stop(self, handle: Handle, *, grace_seconds: float) -> None:
         pass
 
-    def collect(self, handle: Handle) -> Path:
+    def collect(self, handle: Handle, *, incomplete: bool = False) -> Path:
         # The file is outside the cluster's directory, whose modification time is the application's start.
         directory = self._home.root / "collected" / str(handle["application_id"])
         directory.mkdir(parents=True, exist_ok=True)

@@ -210,7 +210,15 @@ def create_pooled_engine(address: Callable[[], sa.URL], *, liveness: Liveness = 
             # This discards the whole pool: its other connections are as old.
             raise sa.exc.InvalidatePoolError from error
 
+    def failed(context: sa.engine.ExceptionContext) -> None:
+        cause = context.original_exception
+        # Its class is that of the server's own defects, but the server has ended a connection, as at any other loss.
+        if isinstance(cause, psycopg.errors.IdleInTransactionSessionTimeout):
+            context.is_disconnect = True
+            raise sa.exc.OperationalError(context.statement, context.parameters, cause) from cause
+
     sa.event.listen(engine, "do_connect", connect_to_address)
+    sa.event.listen(engine, "handle_error", failed)
     sa.event.listen(engine, "connect", connected)
     sa.event.listen(engine, "connect", used)
     sa.event.listen(engine, "checkin", used)

@@ -217,10 +217,20 @@ def report_result(application: Application, *, quiet: bool = False) -> int:
             fix = application.reason.fix or f"read the log: penstock logs {application.id}"
             print(f"  fix  {fix}", file=sys.stderr)
         if problem := summary.get("artefacts_problem"):
-            where = f" and are in {summary['artefacts']}" if "artefacts" in summary else ""
-            print(f"  The logs could not be saved in the lake{where}", file=sys.stderr)
+            print(f"  {_whereabouts(summary.get('artefacts'))}", file=sys.stderr)
             print("  why  " + str(problem).replace("\n", "\n       "), file=sys.stderr)
+        if left_out := summary.get("artefacts_left_out"):
+            print(f"  {left_out} of its artifacts were too large to be kept", file=sys.stderr)
     return exit_code(application)
+
+
+def _whereabouts(place: object) -> str:
+    """Say where the logs are that a problem kept from the lake, as a whole or in part."""
+    if place is None:
+        return "The logs could not be saved"
+    if "://" in str(place) and not str(place).startswith("file:"):
+        return f"Not all logs could be saved in {place}"
+    return f"The logs could not be saved in the lake and are in {place}"
 
 
 def exit_code(application: Application) -> int:

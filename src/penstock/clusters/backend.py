@@ -170,11 +170,12 @@ class ClusterBackend(abc.ABC):
         """Stop the driver, by force after the grace period; return when no process of the cluster is left."""
 
     @abc.abstractmethod
-    def collect(self, handle: Handle) -> Path:
+    def collect(self, handle: Handle, *, incomplete: bool = False) -> Path:
         """Collect the artifacts of an ended cluster; return their local directory.
 
         It contains `driver.log`, `driver.out`, `driver.err`, `executor-<n>.log` …, the event log under `events/`, and
-        `summary.json`.
+        `summary.json`. Raises `ClusterError` while one of them cannot be collected; with `incomplete`, the directory
+        then has those that earlier calls have collected.
         """
 
     @abc.abstractmethod

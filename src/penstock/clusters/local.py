@@ -139,7 +139,7 @@ class LocalBackend(ClusterBackend):
             shim.remove_control_group(group)
         machine.remove_scratch_memory(self._directory(handle))
 
-    def collect(self, handle: Handle) -> Path:
+    def collect(self, handle: Handle, *, incomplete: bool = False) -> Path:  # noqa: ARG002  all files are here
         directory = self._directory(handle)
         artifacts = directory / "artefacts"
         cluster = directory / "cluster"

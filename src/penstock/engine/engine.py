@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import builtins
 import contextlib
-import socket
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ from penstock import recovery
 from penstock.catalog.database import Database
 from penstock.clusters.backend import ClusterBackend, Launch, Observation, Phase, WebInterface
 from penstock.clusters.choice import backend_of
-from penstock.engine import submission, uploads
+from penstock.engine import names, submission, uploads
 from penstock.engine.artifacts import WATCH_SECONDS, Artifacts
 from penstock.engine.interactive import sessions
 from penstock.engine.interactive.sessions import LocalExchange, Sessions
@@ -43,7 +43,7 @@ from penstock.engine.supervision.detached import DetachedSupervisors
 from penstock.engine.supervision.supervisor import OnChange, Supervisor, is_released
 from penstock.engine.uploads import UploadCopies
 from penstock.errors import InternalError, InvalidInput, PenstockError, StateError
-from penstock.home import Home, write_atomically, write_once
+from penstock.home import Home
 from penstock.lake.model import Credentials, Lake, ObjectStore, attempt_prefix
 from penstock.lake.registry import Lakes
 from penstock.model import (
@@ -59,9 +59,6 @@ from penstock.model import (
 from penstock.prices import Pricing
 
 OnWarning = Callable[[str], None]
-
-OWNER_FILE = "engine"
-"""The file in the state directory with the name under which the embedded database has this engine's records."""
 
 BY_USER = Reason(lifecycle.STOPPED_BY_USER, "it was stopped on request")
 
@@ -121,9 +118,6 @@ class Engine:
         self.database = Database(home)
         self.pricing = Pricing(home)
         self.supervisors = DetachedSupervisors(home)
-        self.uploads = uploads.prefix_of(self._owner)
-        """The prefix of this engine's uploads in its lakes."""
-        self.upload_copies = UploadCopies(home, self.uploads)
         self.artifacts = Artifacts(home, self.backend, lambda: self.repositories, self.store)
         self.clusters = LiveClusters(home, self.backend)
         self.sessions = Sessions(self, self.clusters)
@@ -132,12 +126,28 @@ class Engine:
         self._preparations: dict[str, Preparation] = {}
         self._stores: dict[tuple[Lake, Credentials | None], ObjectStore] = {}
 
+    @cached_property
+    def name(self) -> str:
+        """The name under which this engine's records are in its database, and its uploads in its lakes."""
+        return names.name_of(self.home) if self.database.embedded else names.host_and_directory(self.home)
+
+    @cached_property
+    def uploads(self) -> str:
+        """The prefix of this engine's uploads in its lakes."""
+        return uploads.prefix_of(self.name)
+
+    @cached_property
+    def upload_copies(self) -> UploadCopies:
+        return UploadCopies(self.home, self.uploads)
+
     @property
     def repositories(self) -> Repositories:
         """The repositories of its database, which is started if needed."""
         with self._opening:
             if self._repositories is None:
-                self._repositories = Repositories.open(self.database.engine("penstock"), self._records_owner())
+                # The name depends on whether the database exists already.
+                name = self.name
+                self._repositories = Repositories.open(self.database.engine("penstock"), name)
             return self._repositories
 
     @property
@@ -374,31 +384,6 @@ class Engine:
             at=now(),
             capacity=self.backend.capacity(),
         )
-
-    @property
-    def _owner(self) -> str:
-        return f"{socket.gethostname()}:{self.home.root}"
-
-    def _records_owner(self) -> str:
-        """The name under which this engine's records are in its database.
-
-        An embedded database belongs to its state directory, so its records keep the name of their first use when the
-        machine is renamed or the directory is moved. A copy, beside which the original still is, gets a name of its
-        own: it must not take charge of the original's running clusters.
-        """
-        if not self.database.embedded:
-            return self._owner
-        file = self.home.root / OWNER_FILE
-        if not file.exists():
-            self.home.create()
-            write_once(file, self._owner + "\n")
-        recorded = file.read_text(encoding="utf-8").strip()
-        root = Path(recorded.partition(":")[2])
-        original = root / OWNER_FILE
-        if not original.exists() or original.samefile(file):
-            return recorded
-        write_atomically(file, self._owner + "\n")
-        return self._owner
 
     @contextlib.contextmanager
     def _companions(self, application: Application, give_up: GiveUp) -> Iterator[None]:

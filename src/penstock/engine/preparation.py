@@ -174,9 +174,9 @@ def lake_name(home: Home, name: str | None) -> str:
 
 
 def servers_of(home: Home, database: Database, name: str | None) -> list[Server]:
-    """The servers of the lake and of the catalog, without starting any; those of a removed lake are left out."""
+    """The servers of the lake and of the catalog, without starting any; those of an unknown lake are left out."""
     found = [database.catalog_server]
-    with contextlib.suppress(NotFound):
+    with contextlib.suppress(PenstockError, OSError):
         lake = Lakes(home).get(name)
         addresses = [*lake.endpoints, *([f"hdfs://{lake.hdfs.namenode}"] if lake.hdfs else [])]
         found += [

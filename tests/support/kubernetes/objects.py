@@ -16,6 +16,7 @@ import jsonschema_rs
 
 _FILE = Path(__file__).parent / "kubernetes-1.34.json"
 _KINDS = {
+    "admissionregistration.k8s.io/v1": ("ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"),
     "v1": (
         "ConfigMap",
         "LimitRange",

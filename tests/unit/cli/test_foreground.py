@@ -11,7 +11,7 @@ from typing import cast
 import pytest
 
 from penstock.cli.applications import submit_and_follow
-from penstock.cli.foreground import Display, Output, follow
+from penstock.cli.foreground import Display, Output, follow, report_result
 from penstock.cli.target import Target
 from penstock.model import Application, ApplicationSpec, ClusterSize, ProcessSize, Reason, State
 
@@ -115,3 +115,28 @@ def test_what_a_shell_runs_in_the_background_can_be_interrupted_all_the_same() -
         assert signalled(signal.SIGINT) == ["it was interrupted (SIGINT)"]
     finally:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
+@pytest.mark.parametrize(
+    ("summary", "said"),
+    [
+        ({"artefacts": "s3a://lake/a"}, []),
+        (
+            {"artefacts": "file:/state/a", "artefacts_problem": "The lake is away"},
+            ["The logs could not be saved in the lake and are in file:/state/a", "why  The lake is away"],
+        ),
+        (
+            {"artefacts": "s3a://lake/a", "artefacts_problem": "The sidecar is away"},
+            ["Not all logs could be saved in s3a://lake/a", "why  The sidecar is away"],
+        ),
+        ({"artefacts_problem": "Both are"}, ["The logs could not be saved", "why  Both are"]),
+        ({"artefacts": "s3a://lake/a", "artefacts_left_out": 2}, ["2 of its artifacts were too large to be kept"]),
+    ],
+)
+def test_the_result_says_which_logs_are_missing_and_where_the_others_are(
+    capsys: pytest.CaptureFixture[str], summary: dict[str, object], said: list[str]
+) -> None:
+    spec = ApplicationSpec("x.py", ClusterSize(ProcessSize(1, 1 << 30), ProcessSize(1, 1 << 30), 1), "x")
+    at = datetime.now(timezone.utc)
+    report_result(Application("app-1", spec, State.FINISHED, submitted_at=at, ended_at=at, summary=summary))
+    assert [line.strip() for line in capsys.readouterr().err.splitlines()[1:]] == said

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
-from penstock.catalog.connection import DATABASE_VARIABLE
 from penstock.engine import engine as module
 from penstock.engine.engine import Engine
 from penstock.errors import LakeError, NotFound
@@ -59,30 +57,3 @@ def test_another_attempt_looks_again_for_what_was_out_of_reach(tmp_path: Path, m
     with pytest.raises(LakeError):
         prepare(asked)
     assert prepare(asked) == "launch of app-1"
-
-
-def test_an_embedded_databases_records_survive_a_new_host_name_and_a_move_but_a_copy_has_none(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def owner(home: Home) -> str:
-        return Engine(home)._records_owner()
-
-    monkeypatch.delenv(DATABASE_VARIABLE, raising=False)
-    monkeypatch.setattr(module.socket, "gethostname", lambda: "before")
-    first = owner(Home(tmp_path / "a"))
-    assert first == f"before:{tmp_path}/a"
-    monkeypatch.setattr(module.socket, "gethostname", lambda: "after")
-    assert owner(Home(tmp_path / "a")) == first
-    (tmp_path / "a").rename(tmp_path / "b")
-    assert owner(Home(tmp_path / "b")) == first
-    (tmp_path / "b").rename(tmp_path / "a")
-    shutil.copytree(tmp_path / "a", tmp_path / "copy")
-    assert owner(Home(tmp_path / "copy")) == f"after:{tmp_path}/copy"
-    assert owner(Home(tmp_path / "a")) == first
-
-
-def test_records_in_a_shared_database_are_those_of_the_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(DATABASE_VARIABLE, "postgresql://penstock:secret@db.example/")
-    monkeypatch.setattr(module.socket, "gethostname", lambda: "here")
-    assert Engine(Home(tmp_path))._records_owner() == f"here:{tmp_path}"
-    assert not (tmp_path / module.OWNER_FILE).exists()

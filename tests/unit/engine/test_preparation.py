@@ -57,3 +57,13 @@ def test_the_servers_are_those_of_the_lake_and_the_catalog(tmp_path: Path, monke
 def test_an_embedded_catalog_that_never_started_has_no_address(tmp_path: Path) -> None:
     home = Home(tmp_path)
     assert servers_of(home, Database(home), "removed") == []
+
+
+def test_a_damaged_list_of_lakes_hides_no_failure_of_an_application(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = Home(tmp_path)
+    monkeypatch.setenv(DATABASE_VARIABLE, "postgresql://penstock:secret@db.example/")
+    Lakes(home).add(LAKE)
+    (home.lake / "lakes.json").write_text("{", encoding="utf-8")
+    assert servers_of(home, Database(home), "far") == [("db.example", 5432)]

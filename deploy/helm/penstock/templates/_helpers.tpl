@@ -27,6 +27,19 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- if or .Values.pageCache.disk.path .Values.pageCache.memory.path .Values.applications.scratch.path }}yes{{ end -}}
 {{- end }}
 
+{{- /* In JSON. A pod that may write to a directory could replace one below it by a link to any other. */ -}}
+{{- define "penstock.nodePaths" -}}
+{{- $paths := compact (list .Values.pageCache.disk.path .Values.pageCache.memory.path .Values.applications.scratch.path) -}}
+{{- range $one := $paths }}
+{{- range $other := $paths }}
+{{- if hasPrefix (printf "%s/" $one) $other }}
+{{- fail (printf "%s lies below %s: a pod could replace it by a link to another directory of the node. Choose directories side by side." $other $one) }}
+{{- end }}
+{{- end }}
+{{- end }}
+{{- toJson $paths -}}
+{{- end }}
+
 {{- define "penstock.databaseSecret" -}}
 {{- if .Values.database.secret -}}
 {{ .Values.database.secret }}

@@ -254,20 +254,24 @@ class KubernetesBackend(ClusterBackend):
             self._delete(cluster, round(grace_seconds))
         self._end_executors(cluster)
 
-    def collect(self, handle: Handle) -> Path:
+    def collect(self, handle: Handle, *, incomplete: bool = False) -> Path:
         cluster = self._cluster(handle)
         directory = self._home.application(str(handle["application_id"])) / "artefacts"
         (directory / "events").mkdir(parents=True, exist_ok=True, mode=0o700)
         pod = cluster.driver()
-        status = self._final_status(cluster)
-        left_out = 0 if status is None else _fetch_all(cluster, status, directory)
-        problem = {"artefacts_problem": f"{left_out} of its artifacts are too large to be stored"} if left_out else {}
-        write_json(directory / "summary.json", {**pod_status.summary(status, cluster.driver() or pod), **problem})
+        status = cluster.sidecar.status(cluster.address()) if incomplete else self._final_status(cluster)
+        left_out = 0 if status is None or incomplete else _fetch_all(cluster, status, directory)
+        pod = cluster.driver() or pod
+        said: dict[str, object] = {"artefacts_left_out": left_out} if left_out else {}
+        if status is None and pod is not None and pod_status.sidecar_runs(pod) and not incomplete:
+            said["artefacts_problem"] = "the node of its driver was lost with the logs that were not in the lake yet"
+        write_json(directory / "summary.json", {**pod_status.summary(status, pod), **said})
         return directory
 
     def _final_status(self, cluster: Cluster) -> Mapping[str, Any] | None:
         """Return the sidecar's status once no artifact changes any more; None where the sidecar does not run.
 
+        A lost node does not say that its containers have ended, so a sidecar there that does not answer does not run.
         Raises `ClusterError` where the sidecar does not answer or does not finish in time: until it does, its pod may
         hold the only copy of the logs.
         """
@@ -287,6 +291,8 @@ class KubernetesBackend(ClusterBackend):
         problem, sidecar = "The logs cannot be collected", f"the sidecar in the pod {cluster.name}"
         fix = f"kubectl --namespace {self._target.namespace} logs {cluster.name} -c {layout.SIDECAR} shows its obstacle"
         if not wait_until(answered, _ANSWER_SECONDS, pause_seconds=_POLL_SECONDS):
+            if pod_status.is_lost(cluster.driver()):
+                return None
             raise ClusterError(problem, why=f"{sidecar} does not answer", fix=fix)
         if not wait_until(finished, _FINISH_SECONDS, pause_seconds=_POLL_SECONDS):
             raise ClusterError(problem, why=f"{sidecar} has not finished the upload", fix=fix)
@@ -385,6 +391,6 @@ def _fetch(cluster: Cluster, directory: Path, name: str, size: int) -> None:
                 raise ClusterError(
                     f"The artifact {name} cannot be collected",
                     why=f"{start} of its {size} bytes came from the sidecar in the pod {cluster.name}",
-                    fix="check the connection from the engine to the pods; the engine tries again for about an hour",
+                    fix="check the connection from the engine to the pods; the engine tries again for an hour or more",
                 )
             file.write(piece)

@@ -33,6 +33,12 @@ def sidecar_runs(pod: Json) -> bool:
     return "running" in container_state(pod, layout.SIDECAR)
 
 
+def is_lost(pod: Json | None) -> bool:
+    """Return whether the pod is gone, or Kubernetes has given it up with its node."""
+    disruption = None if pod is None else _disruption(pod["status"])
+    return pod is None or (disruption is not None and _DISRUPTED[str(disruption["reason"])] == "node_lost")
+
+
 def summary(status: Json | None, pod: Json | None) -> dict[str, Any]:
     """Return the summary that every backend returns: the observer's own, each process, and the sums.
 

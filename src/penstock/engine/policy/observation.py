@@ -135,7 +135,7 @@ def failure_reason(exit_code: int | None, errors: str, servers: Collection[Serve
     for sign in _SIGNS:
         if found := sign.pattern.search(errors):
             return Reason(sign.code, sign.message(found), sign.fix)
-    if _SPARK_TRANSPORT.search(errors) or any(_lacks(line, servers) for line in errors.splitlines()):
+    if _SPARK_TRANSPORT.search(errors) or any(_reports_lost_connection(line, servers) for line in errors.splitlines()):
         return Reason(
             "unreachable",
             "the lake, the catalog or a process of its cluster does not answer",
@@ -146,15 +146,15 @@ def failure_reason(exit_code: int | None, errors: str, servers: Collection[Serve
     return Reason(DRIVER_FAILED, message, "penstock logs ID --stream err shows its whole standard error")
 
 
-def _lacks(line: str, servers: Collection[Server]) -> bool:
+def _reports_lost_connection(line: str, servers: Collection[Server]) -> bool:
     """Return whether the line reports a failed connection to one of `servers`."""
     if _UNRESOLVED.search(line):
         # The name may follow that of a bucket: bucket.s3.example.com.
         return any(re.search(rf"(?<![\w-]){re.escape(host)}(?![\w-]|\.\w)", line) for host, _ in servers)
-    return bool(_UNANSWERED.search(line)) and any(_names(line, *server) for server in servers)
+    return bool(_UNANSWERED.search(line)) and any(_contains_address(line, *server) for server in servers)
 
 
-def _names(line: str, host: str, port: int) -> bool:
+def _contains_address(line: str, host: str, port: int) -> bool:
     """Return whether the line contains the address, as Java (`host/10.1.2.3:80`), libpq or Python writes it.
 
     The port must agree, since services of the application's own may run on the same machine.

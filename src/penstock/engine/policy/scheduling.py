@@ -130,12 +130,12 @@ LEAST_CHARGE = timedelta(seconds=10)
 NOT_YET = "queue"
 
 CLAIM_TIME = timedelta(seconds=10)
-"""The time in which the command of the first application must claim its turn. A running one does so within two seconds;
-a suspended one (Ctrl-Z) keeps its place, but others start meanwhile."""
+"""The time in which the command of the first application must claim its turn. Usually it does so within two seconds. A
+command that is suspended (Ctrl-Z) keeps its application's place, but others start meanwhile."""
 
 _UNCLAIMED = Reason(
     "turn",
-    "its turn came, and its command, which may be suspended, did not claim it",
+    "its turn came, but its command, which may be suspended, did not start it",
     "continue the command: fg in its terminal, or kill -CONT and its process number",
 )
 

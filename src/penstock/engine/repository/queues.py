@@ -37,7 +37,7 @@ from penstock.model import (
 )
 
 _ADMISSION_LOCK = 7031_0002
-_LIMITED = sa.select(sa.func.set_config("idle_in_transaction_session_timeout", "30s", True))
+_LIMIT_IDLE_TIME = sa.select(sa.func.set_config("idle_in_transaction_session_timeout", "30s", True))
 _MOST_LISTED = 5
 _table, _instances, _tokens = schema.applications, schema.instances, schema.tokens
 _SIZE = _table.c.spec["size"]
@@ -190,7 +190,7 @@ class QueueRepository:
     def take_turn(self, connection: sa.Connection) -> None:
         """Serialize decisions over all engines in the database, so that no memory is promised twice."""
         # A process that is suspended in the middle of its decision would stop all others.
-        connection.execute(_LIMITED)
+        connection.execute(_LIMIT_IDLE_TIME)
         connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_ADMISSION_LOCK)))
 
     def claim_turn(self, connection: sa.Connection, application_id: str) -> None:

@@ -100,7 +100,7 @@ class Supervisor:
     `prepare` returns the launch plan for the backend; `store_artifacts` brings artifacts to the lake and returns the
     summary; `price` returns the cost of this attempt's cluster so far.
 
-    `servers` returns those of the lake and the catalog, whose silence is no failure of the application. `check` runs
+    `servers` returns those of the lake and the catalog: a failure to reach one is not the application's. `check` runs
     while the cluster starts, so that it adds no latency; an exception from it ends the application.
     `companions` is a context manager that is entered once the cluster was launched or found running, and left when its
     processes are gone; an error that it passes to its callback ends the application with that reason.
@@ -320,6 +320,8 @@ class Supervisor:
 
     def _carry_out(self, application: Application, instruction: Instruction) -> Event:
         if (given_up := self._given_up.get(self._operation)) is not None:
+            if isinstance(instruction, lifecycle.CollectArtifacts):
+                return lifecycle.ArtifactsCollected(now(), self._store_collected(application, given_up))
             return _substitute_event(self._operation, given_up)
         if isinstance(instruction, lifecycle.Launch):
             return self._launch(application)
@@ -343,6 +345,16 @@ class Supervisor:
         self._backend.launch(self._prepare(application))
         threading.Thread(target=self._check_lake, args=[application], daemon=True).start()
         return lifecycle.Launched(now())
+
+    def _store_collected(self, application: Application, given_up: PenstockError) -> Mapping[str, Any]:
+        """Store what was collected before the engine gave up; return the summary, which names the problem."""
+        summary: Mapping[str, Any] = {}
+        try:
+            directory = self._backend.collect(self._handle(application), incomplete=True)
+            summary = self._store_artifacts(application, directory)
+        except Exception as error:
+            _log.warning("%s: its artifacts are lost: %s", application.id, _one_line(as_problem(error, "store them")))
+        return {**summary, "artefacts_problem": str(given_up)}
 
     def _cost(self, application: Application, at: datetime) -> Cost | None:
         """Return None where the price cannot be computed: that is no reason to lose the summary."""
@@ -464,8 +476,6 @@ def _substitute_event(work: _Operation, given_up: PenstockError) -> Event:
         return lifecycle.Refused(now(), _as_reason(given_up))
     if work is _Operation.STOP:
         return lifecycle.Stopped(now(), None)
-    if work is _Operation.KEEP:
-        return lifecycle.ArtifactsCollected(now(), {"artefacts_problem": str(given_up)})
     raise given_up
 
 

@@ -121,6 +121,7 @@ class Ended:
 
     def __init__(self, status: Any, read: Callable[[str, int, int], bytes | None]) -> None:
         self.state: dict[str, Any] = {"running": {}}
+        self.conditions: list[dict[str, Any]] = []
         self.sidecar = SimpleNamespace(
             status=lambda _address: status,
             artifact=lambda _address, name, start, at_most: read(name, start, at_most),
@@ -130,7 +131,8 @@ class Ended:
         return "10.0.0.1"
 
     def driver(self) -> dict[str, Any]:
-        return {"status": {"containerStatuses": [{"name": layout.SIDECAR, "state": self.state}]}}
+        statuses = [{"name": layout.SIDECAR, "state": self.state}]
+        return {"status": {"containerStatuses": statuses, "conditions": self.conditions}}
 
 
 @pytest.mark.parametrize(
@@ -192,7 +194,7 @@ def test_files_that_no_volume_could_hold_are_left_out_and_it_is_said(
     monkeypatch.setattr(backend, "_cluster", lambda _: Ended(status, read))
     directory = backend.collect(HANDLE)
     assert sorted(path.name for path in directory.iterdir()) == ["driver.log", "events", "summary.json"]
-    assert json.loads((directory / "summary.json").read_text())["artefacts_problem"].startswith("2 of its artifacts")
+    assert json.loads((directory / "summary.json").read_text())["artefacts_left_out"] == 2
 
 
 def test_the_port_of_a_sidecar_that_has_ended_is_not_asked(
@@ -227,6 +229,24 @@ def test_logs_are_not_given_up_while_the_sidecar_that_has_them_runs(
     with pytest.raises(ClusterError) as refused:
         backend.collect(HANDLE)
     assert "kubectl" in refused.value.fix
+    # What is here is collected when the engine gives up.
+    assert (backend.collect(HANDLE, incomplete=True) / "summary.json").exists()
     # Nobody can ask a sidecar that has ended.
     ended.state = {"terminated": {"exitCode": 0}}
     assert (backend.collect(HANDLE) / "summary.json").exists()
+
+
+def test_a_sidecar_on_a_lost_node_is_asked_and_not_awaited(
+    backend: KubernetesBackend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(backends, "_ANSWER_SECONDS", 0.0)
+    ended = Ended(None, lambda *_: b"log")
+    # The state of its containers stays as the node last reported it.
+    ended.conditions = [{"type": "DisruptionTarget", "status": "True", "reason": "DeletionByTaintManager"}]
+    monkeypatch.setattr(backend, "_cluster", lambda _: ended)
+    summary = json.loads((backend.collect(HANDLE) / "summary.json").read_text())
+    assert "was lost with the logs" in summary["artefacts_problem"]
+    # The sidecar of an evicted pod still works.
+    ended.conditions[0]["reason"] = "EvictionByEvictionAPI"
+    with pytest.raises(ClusterError):
+        backend.collect(HANDLE)

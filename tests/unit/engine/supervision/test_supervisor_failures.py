@@ -149,8 +149,9 @@ class FaultyCluster:
         self.faults.at("stop")
         self.stopped += 1
 
-    def collect(self, _: Any) -> Path:
-        self.faults.at("collect")
+    def collect(self, _: Any, *, incomplete: bool = False) -> Path:
+        if not incomplete:
+            self.faults.at("collect")
         return self.directory
 
     def release(self, _: Any) -> None:
@@ -259,6 +260,8 @@ def test_a_failure_that_stays_ends_the_application_once_with_its_reason(
         if call in ("collect", "keep"):
             assert ended.summary is not None
             assert ended.summary["artefacts_problem"]
+            # What was collected before the failure is stored.
+            assert ended.summary.get("kept") is (True if call == "collect" else None)
         if call == "price":
             assert ended.summary == {"kept": True}
     assert here.faults.calls[call] <= MOST_CALLS

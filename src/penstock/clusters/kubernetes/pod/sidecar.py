@@ -166,7 +166,7 @@ class _Handler(BaseHTTPRequestHandler):
             with open_below(layout.ARTIFACTS, name) as file:
                 file.seek(int(query.get("start", ["0"])[0]))
                 self._answer(file.read(min(int(query.get("at_most", [str(_MOST_PIECE)])[0]), _MOST_PIECE)))
-        except FileNotFoundError:
+        except OSError:
             self._answer(b"", HTTPStatus.NOT_FOUND)
 
     def _published(self, name: str) -> None:

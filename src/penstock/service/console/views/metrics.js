@@ -70,6 +70,7 @@ export function runMetrics(summary) {
         ["Retries", summary.s3_retries || null],
         ["Artifacts", summary.artefacts && h("code", {}, summary.artefacts)],
         ["Artifacts not stored", summary.artefacts_problem],
+        ["Artifacts too large to keep", summary.artefacts_left_out],
       ]),
     ),
   );

@@ -22,8 +22,11 @@ import org.apache.spark.sql.{Row, SparkSession}
 class JsonLines(out: OutputStream) extends AutoCloseable {
 
   /** Map entries appear in the order of the map: use a `ListMap` where people will read it. */
-  def write(line: Map[String, Any]): Unit = {
-    out.write((JsonLines.text(line) + "\n").getBytes(UTF_8))
+  def write(line: Map[String, Any]): Unit = writeText(JsonLines.text(line))
+
+  /** Write a line that [[JsonLines.text]] has made. */
+  def writeText(line: String): Unit = {
+    out.write((line + "\n").getBytes(UTF_8))
     out.flush()
   }
 

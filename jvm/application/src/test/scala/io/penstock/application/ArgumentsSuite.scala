@@ -23,7 +23,7 @@ class ArgumentsSuite extends AnyFunSuite {
     assert(share == "--share takes a share from 0 to 1, not 'x'.")
   }
 
-  test("a missing, a misspelt and a valueless option are told apart") {
+  test("a missing, a misspelt and a valueless option have errors of their own") {
     assert(refusal(parsed().required("rows")).startsWith("--rows is missing"))
     assert(refusal(parsed("--row", "1")).startsWith("Unknown option '--row'"))
     assert(refusal(parsed("--rows")).startsWith("--rows needs a value"))

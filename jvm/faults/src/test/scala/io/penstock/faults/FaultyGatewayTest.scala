@@ -127,7 +127,7 @@ class FaultyGatewayTest extends AnyFunSuite with BeforeAndAfterEach {
     }
   }
 
-  test("a response's head says what it is told to, and the rest of it is the server's") {
+  test("a response's head says what the test chose, and the rest of it is the server's") {
     gateway.inject(Fault.Misstated(206, Map("content-range" -> "bytes 5-9/10", "Date" -> "")))()
     val answer = get("/b/k")
     assert(answer.statusCode == 206 && (answer.body sameElements content))

@@ -94,7 +94,8 @@ class PenstockFileSystem extends S3AFileSystem with CreatesTaskFiles {
 
   override def listStatus(directory: Path): Array[FileStatus] = {
     def alone = super.listStatus(directory)
-    val asked = System.currentTimeMillis
+    // A listing that was requested ahead may be that old.
+    val asked = System.currentTimeMillis - ahead.fold(0L)(_ => ListingPrefetcher.MaxAge)
     ahead
       .fold(alone)(_.list(pathToKey(directory), alone)(_.iterator.map(status).toArray))
       .map(DatedStatus(_, asked))
@@ -183,7 +184,11 @@ class PenstockFileSystem extends S3AFileSystem with CreatesTaskFiles {
           incrementStatistic(Statistic.INVOCATION_OPEN)
           ScannedFile.isAwaited(ScannedFile(at, file.getLen, file.getModificationTime)): Unit
           objects.open(of, statistics) { etag =>
-            val opened = etag.fold(file)(status(at, file.getLen, file.getModificationTime, _))
+            val time = asked(parameters)
+            val opened = etag.fold(file) { tag =>
+              val tagged = status(at, file.getLen, file.getModificationTime, tag)
+              time.fold[FileStatus](tagged)(DatedStatus(tagged, _))
+            }
             FutureIO.awaitFuture(s3a(parameters.withStatus(opened)))
           }
         }

@@ -13,7 +13,8 @@ import io.penstock.skipping.plan.{
   RefreshOnWrite,
   SkipFiles,
   SkippingColumnarRule,
-  StageStatistics
+  StageStatistics,
+  SubqueryScans
 }
 import io.penstock.skipping.sql.SkippingParser
 
@@ -30,6 +31,7 @@ class SkippingExtension extends (SparkSessionExtensions => Unit) {
     // This checks nothing: it is the only hook that sees each query once, before its optimization.
     extensions.injectCheckRule(new ExpectIndexes(_))
     extensions.injectPreCBORule(_ => IndexIcebergScans.OfTables)
+    extensions.injectPreCBORule(_ => SubqueryScans)
     extensions.injectPlannerStrategy(new PlanIndexedScans(_))
     extensions.injectOptimizerRule(new LastOptimizerRule(_, IndexIcebergScans.OfScans, new JoinSkipping(index)))
     extensions.injectRuntimeOptimizerRule(_ => StageStatistics)

@@ -217,8 +217,9 @@ final private[commit] class JobOutput(
       )
     catch {
       case e: CommitInterrupted => throw e
-      // Only these say that the job is not decided, or was taken back for good.
-      case e: IOException =>
+      // Only these say that the job is not decided, or was taken back for good: once its record is requested, a stopped
+      // query and a defect are a CommitInterrupted.
+      case e @ (_: IOException | _: InterruptedException | _: RuntimeException) =>
         mayBeDecided = false
         throw e
     }

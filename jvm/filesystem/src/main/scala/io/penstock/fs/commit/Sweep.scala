@@ -1,6 +1,7 @@
 package io.penstock.fs.commit
 
 import java.io.{FileInputStream, IOException}
+import java.nio.file.AccessDeniedException
 import java.util.Properties
 
 import scala.annotation.tailrec
@@ -17,9 +18,9 @@ import io.penstock.fs.store.EmptyBodies
 /**
  * Finds what killed jobs have left below a prefix: finishes what was decided, removes what was not.
  *
- * Decided jobs are finished whatever their age: doing so beside a driver that lives is harmless. Where uploads lie
- * below the prefix, so are those of tables that the prefix is part of. Everything else must have been left alone since
- * `cutoff` (milliseconds since 1970, by the store's clock).
+ * Decided jobs are finished whatever their age: doing so beside a driver that lives is harmless. If the prefix has
+ * uploads, the sweep also finishes the commits of the tables above it, and keeps the uploads where it may not look
+ * there. Everything else must have been left alone since `cutoff` (milliseconds since 1970, by the store's clock).
  */
 final private[commit] class Sweep(buckets: ObjectStores, parallel: Parallel, cutoff: Long, dryRun: Boolean) {
 
@@ -29,22 +30,35 @@ final private[commit] class Sweep(buckets: ObjectStores, parallel: Parallel, cut
     val bucket = buckets(place.bucket)
     val survey = new Survey(place.bucket)
     bucket.list(place.key).foreach(survey.add)
-    val finished = (survey.unfinished ++ unfinishedAbove(place)).flatMap(finish)
+    val above = if (bucket.uploads(place.key).isEmpty) Vector.empty else Survey.above(place).map(look)
+    val finished = (survey.unfinished ++ above.flatMap(_.unfinished)).flatMap(finish)
 
     val leftovers = survey.leftovers ++ Survey.grouped(place.bucket, bucket.uploads(place.key)).filterNot { uploads =>
       // In a dry run the uploads of what would be finished are still there.
       uploads.job.exists(job => finished.exists(_.job.contains(job)))
     }
     val removable = Survey.removable(leftovers, cutoff)
-    Report(survey.objects, finished ++ leftovers.map(handle(bucket, _, removable)))
+    val mayBeDecided = above.exists(_.isHidden)
+    def mayGo(leftover: Leftover) = leftover match {
+      case _: Leftover.Uploads if mayBeDecided => false
+      case _ => removable(leftover)
+    }
+    Report(survey.objects, finished ++ leftovers.map(handle(bucket, _, mayGo)))
   }
 
-  /** Uploads below a prefix within a table may be those of a decided job, whose record the prefix does not show. */
-  private def unfinishedAbove(place: Location): Vector[Location] = {
-    val bucket = buckets(place.bucket)
-    if (bucket.uploads(place.key).isEmpty) Vector.empty
-    else Survey.above(place).filter(table => new CommitLog(bucket, table).latest().exists(!_.finished))
-  }
+  /**
+   * Looks for a decided job in a directory above the prefix: uploads below the prefix may be that job's, whose record
+   * the prefix does not show. Whoever may list the prefix only cannot know.
+   */
+  private def look(table: Location): Above =
+    try {
+      val latest = new CommitLog(buckets(table.bucket), table).latest()
+      Above(Option.when(latest.exists(!_.finished))(table), isHidden = false)
+    } catch {
+      case denied: AccessDeniedException =>
+        log.warn(s"Unfinished uploads are kept, since jobs that are decided in $table cannot be seen", denied)
+        Above(None, isHidden = true)
+    }
 
   private def finish(table: Location): Option[Row] = {
     val record =
@@ -102,6 +116,9 @@ object Sweep {
       newest: Long,
       action: String
   )
+
+  /** A directory above the prefix: with a decided job to finish, with none, or one that may not be listed. */
+  final private case class Above(unfinished: Option[Location], isHidden: Boolean)
 
   final private[commit] case class Report(objects: Long, found: Vector[Row])
 

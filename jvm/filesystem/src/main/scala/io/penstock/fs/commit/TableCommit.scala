@@ -239,7 +239,11 @@ final private[commit] class TableCommit(
    */
   private def carryOut(generation: Long, record: CommitRecord, superseded: Seq[Long], own: Boolean): Unit = {
     def finished(): Unit = if (own) requireLanded(record)
-    val missing = parallel.filter(record.uploads)(upload => !isCompleted(record.job, upload))
+    // Nobody should see the files of a job that was reported as failed, not even for a moment.
+    if (!own && commitLog.outcome(record.job).contains(Outcome.Lost) && commitLog.holds(generation, record))
+      undo(generation, record, superseded, record.uploads.map(_ -> Presence.Found))
+    val found = parallel.map(record.uploads)(upload => upload -> presence(record.job, upload))
+    val missing = found.collect { case (upload, Presence.Missing) => upload }
     // A file that was here may have been replaced by a later job: then somebody has carried out this record.
     if (missing.nonEmpty && !commitLog.holds(generation, record)) finished()
     else
@@ -258,7 +262,7 @@ final private[commit] class TableCommit(
         case Some(Outcome.Losing) if !commitLog.holds(generation, record) =>
           commitLog.withdraw(record.job)
           finished()
-        case Some(_) => undo(generation, record, superseded, missing)
+        case Some(_) => undo(generation, record, superseded, found)
         case None => finished()
       }
   }
@@ -290,28 +294,38 @@ final private[commit] class TableCommit(
    * Completes the upload, or finds that somebody has. A file whose name says the job is the job's; another is by its
    * entity tag, since a job of the same names may have written it. Where the store's tags do not tell, it counts.
    */
-  private def isCompleted(job: String, upload: Upload): Boolean = {
+  private def presence(job: String, upload: Upload): Presence = {
     val bucket = buckets(upload.bucket)
     val isNamed = Leftovers.belongsTo(job, upload.key)
-    bucket.complete(upload) || Iterator.range(0, Looks).exists { look =>
+    def isThere = Iterator.range(0, Looks).exists { look =>
       if (look > 0) clock.sleep(100L << look)
       bucket.entityTag(upload.key).exists(tag => isNamed || upload.makes(tag).getOrElse(true))
     }
+    if (bucket.complete(upload)) Presence.Completed else if (isThere) Presence.Found else Presence.Missing
   }
 
   /**
    * Somebody has aborted uploads of a decided job (a rule of the bucket, a hand), and all who carry it out agree. No
    * old file has been deleted: that comes after the agreement that it has landed.
    */
-  private def undo(generation: Long, record: CommitRecord, superseded: Seq[Long], missing: Seq[Upload]): Nothing = {
+  private def undo(
+      generation: Long,
+      record: CommitRecord,
+      superseded: Seq[Long],
+      found: Seq[(Upload, Presence)]
+  ): Nothing = {
     commitLog.confirmLost(record.job)
-    val (named, unnamed) = record.uploads.partition(upload => Leftovers.belongsTo(record.job, upload.key))
-    // Another job's files of the same names stay.
-    val own = named ++ parallel.filter(unnamed)(isMadeOf)
-    for ((bucket, files) <- own.groupBy(_.bucket)) buckets(bucket).delete(files.map(_.key))
+    // We may have slept, and others have undone the job, and a later one has written files of the same names.
+    val isUnfinished = commitLog.holds(generation, record)
+    def isOurs(upload: Upload, presence: Presence) = Leftovers.belongsTo(record.job, upload.key) ||
+      buckets(upload.bucket).entityTag(upload.key).exists { tag =>
+        upload.makes(tag).getOrElse(isUnfinished && presence == Presence.Completed)
+      }
+    val files = parallel.filter(found) { case (upload, presence) => isOurs(upload, presence) }.map(_._1)
+    for ((bucket, ours) <- files.groupBy(_.bucket)) buckets(bucket).delete(ours.map(_.key))
     tidy(record)
     commitLog.finish(generation, superseded, own = None)
-    throw new CommitLost(record, table, missing.headOption)
+    throw new CommitLost(record, table, found.collectFirst { case (upload, Presence.Missing) => upload })
   }
 
   private def writeMarker(marker: Location, job: String, uploads: Vector[Upload]): Unit =
@@ -321,6 +335,19 @@ final private[commit] class TableCommit(
 private[commit] object TableCommit {
 
   private val log = LoggerFactory.getLogger(classOf[TableCommit])
+
+  /** What has become of an upload whose record is in the commit log. */
+  sealed private trait Presence
+
+  private object Presence {
+
+    /** This process has completed it, so the file is the job's. */
+    case object Completed extends Presence
+
+    /** There is a file that may be the job's: somebody else has completed it. */
+    case object Found extends Presence
+    case object Missing extends Presence
+  }
 
   sealed private trait Standing
 

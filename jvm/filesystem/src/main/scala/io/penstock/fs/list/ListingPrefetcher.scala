@@ -85,6 +85,9 @@ private[fs] object ListingPrefetcher {
   /** Whether partitions are listed together; never with [[io.penstock.fs.cache.CacheSettings.Strict]]. */
   val Enabled: String = "fs.s3a.penstock.list.ahead"
 
+  /** The age in milliseconds that a listing has at most when it is returned. */
+  val MaxAge: Long = Siblings.MaxAge / (1000 * 1000)
+
   private val Parents = 64
 
   trait Pages {

@@ -105,7 +105,7 @@ class AdmissionPolicyTest extends AnyFunSuite with TemporaryTiers with Propertie
     }
   }
 
-  test("what is kept gives way to other work: one page in thirty-two while it is in use, all once it had its time") {
+  test("kept pages are replaced by other work: one in thirty-two while they are in use, all later") {
     val cache = eightPages
     read(cache, first, (0L until 8L) ++ (0L until 8L), seconds = 1)
     val (_, early) = read(cache, version("other", 100), 0L until 64L, seconds = 1)

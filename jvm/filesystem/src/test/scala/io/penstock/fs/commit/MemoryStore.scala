@@ -12,8 +12,10 @@ import org.apache.commons.codec.digest.DigestUtils
  *
  * @param conditional
  *   false for a store that does not keep the second promise
+ * @param opaqueTags
+ *   whether entity tags say nothing of the parts, as those of encrypted objects
  */
-final class MemoryStore(conditional: Boolean = true) {
+final class MemoryStore(conditional: Boolean = true, opaqueTags: Boolean = false) {
 
   var objects: SortedMap[String, Array[Byte]] = TreeMap.empty
   var pending: Map[String, PendingUpload] = Map.empty
@@ -73,7 +75,7 @@ final class MemoryStore(conditional: Boolean = true) {
    * The store as one process sees it. `before` and `after` each operation may throw.
    *
    * @param late
-   *   whether a creation fails for its sender, and takes effect when the store is told to [[arrive]]
+   *   whether a creation fails for its sender, and takes effect at the next [[arrive]]
    */
   private[commit] def bucket(
       before: String => Unit = _ => (),
@@ -103,7 +105,7 @@ final class MemoryStore(conditional: Boolean = true) {
     }
 
     override def entityTag(key: String): Option[String] = operation(s"exists $key") {
-      Option.when(objects.contains(key))(tags(key))
+      Option.when(objects.contains(key))(if (opaqueTags) s"opaque ${modified(key)}" else tags(key))
     }
 
     override def read(key: String): Option[Array[Byte]] = operation(s"read $key")(objects.get(key))

@@ -117,7 +117,8 @@ abstract class SparkWrites(settings: Map[String, String]) extends AnyFunSuite wi
   /** The rows, from tasks of which one fails in its first `failures` attempts, after it has begun to write. */
   private def failing(failures: Int): DataFrame = {
     val failOnce = udf { id: Long =>
-      if (id == 7 && TaskContext.get().attemptNumber() < failures) throw new IllegalStateException("told to fail")
+      if (id == 7 && TaskContext.get().attemptNumber() < failures)
+        throw new IllegalStateException("a failure on purpose")
       id
     }
     spark.range(0, 9, 1, 2).select(failOnce(col("id")).as("id"), (col("id") % 3).as("part"))

@@ -2,7 +2,8 @@ package io.penstock.fs.commit
 
 import java.io.IOException
 import java.net.{InetSocketAddress, URI}
-import java.util.concurrent.atomic.AtomicInteger
+import java.nio.file.AccessDeniedException
+import java.util.concurrent.atomic.{AtomicBoolean, AtomicInteger}
 import java.util.concurrent.{ConcurrentHashMap, CountDownLatch}
 
 import scala.jdk.CollectionConverters._
@@ -409,6 +410,39 @@ class EqualNamesTest extends AnyFunSuite {
     assert(first.forall(store.holds) && store.pending.isEmpty)
   }
 
+  test("a lost job's files go where the store's entity tags say nothing of them, if its driver has completed them") {
+    val store = new MemoryStore(opaqueTags = true)
+    val uploads = Names.map(store.upload).toVector
+    intercept[CommitLost] {
+      committing(store)(
+        _ => (),
+        after = operation => if (isRecord(operation)) store.bucket().abort(uploads.last.key, uploads.last.id)
+      ).commit("job", uploads, Vector.empty, None)
+    }
+    assert(!store.keys.exists(Names.contains) && store.pending.isEmpty)
+  }
+
+  test("a driver that slept while others undid its job, and another landed, takes nothing of that one's") {
+    for (opaque <- Seq(false, true)) {
+      val store = new MemoryStore(opaqueTags = opaque)
+      val lost = Names.map(store.upload).toVector
+      lazy val later = Names.map(store.upload).toVector
+      val asleep = new AtomicBoolean(true)
+      def others(): Unit = {
+        committing(store)(_ => ()).rollForward()
+        committing(store)(_ => ()).commit("later", later, Vector.empty, None)
+      }
+      intercept[IOException] {
+        committing(store)(
+          // It has completed its first file, found the second one missing, and says so only now.
+          operation => if (operation.endsWith(".outcome") && asleep.getAndSet(false)) others(),
+          after = operation => if (isRecord(operation) && asleep.get) store.bucket().abort(lost.last.key, lost.last.id)
+        ).commit("lost", lost, Vector.empty, None)
+      }
+      assert(!asleep.get && later.forall(store.holds), opaque)
+    }
+  }
+
   test("a file that somebody else has completed for the job is known by its entity tag") {
     val store = new MemoryStore
     val uploads = Names.map(store.upload).toVector
@@ -549,6 +583,35 @@ class KilledCommitTest extends AnyFunSuite {
     assert(table.contents == New :+ ("p=9" -> "next"))
   }
 
+  test("a job that is stopped while it waits for another one takes its uploads back") {
+    for (stop <- Seq(new InterruptedException, new IllegalStateException("a defect"))) {
+      val table = new WrittenTable(bucket, s"stopped-${stop.getClass.getSimpleName}", Store.conf())
+      table.append(Seq("p=1"), "old")
+      val id = table.newJob()
+      val waits = new AtomicBoolean(true)
+      val output = table.job(id, open = fs => new Stopped(new S3AObjectStore(fs), waits, stop))
+      val uploads = table.attempt(id, Seq("p=2"), "new").uploads
+      intercept[Exception](output.commit(uploads))
+      waits.set(false)
+      output.abort()
+      assert(table.contents == Seq("p=1" -> "old") && table.remains.isEmpty)
+    }
+  }
+
+  test("a sweep of a prefix keeps uploads where it may not look for their records") {
+    val table = new WrittenTable(bucket, "hidden", Store.conf())
+    table.append(Seq("p=1", "p=2"), "old")
+    assert(overwrite(table, lives = 4))
+    val hidden =
+      new ObjectStores(name => new Hidden(new S3AObjectStore(ObjectStores.fileSystem(table.path, name, Store.conf()))))
+    val found = new Sweep(hidden, new Parallel(4), cutoff = Long.MaxValue, dryRun = false)
+      .run(Location(bucket.name, "hidden/p=3/"))
+      .found
+    assert(found.map(row => (row.kind, row.action)).toSet == Set("uploads" -> "kept"))
+    table.sweep()
+    assert(table.contents == New)
+  }
+
   test("a sweep below a table's root finishes what the table has decided, and does not remove its uploads") {
     val table = new WrittenTable(bucket, "above", Store.conf())
     table.append(Seq("p=1", "p=2"), "old")
@@ -579,6 +642,33 @@ class KilledCommitTest extends AnyFunSuite {
 }
 
 private object KilledCommitTest {
+
+  /** A store that passes every request on. */
+  private class Passing(store: ObjectStore) extends ObjectStore {
+    override def name: String = store.name
+    override def list(prefix: String): Iterator[Listed] = store.list(prefix)
+    override def entityTag(key: String): Option[String] = store.entityTag(key)
+    override def read(key: String): Option[Array[Byte]] = store.read(key)
+    override def write(key: String, content: Array[Byte]): Unit = store.write(key, content)
+    override def create(key: String, content: Array[Byte]): Boolean = store.create(key, content)
+    override def delete(keys: Seq[String]): Unit = store.delete(keys)
+    override def complete(upload: Upload): Boolean = store.complete(upload)
+    override def abort(key: String, uploadId: String): Unit = store.abort(key, uploadId)
+    override def uploads(prefix: String): Iterator[PendingUpload] = store.uploads(prefix)
+    override def uploadedBytes(upload: PendingUpload): Long = store.uploadedBytes(upload)
+  }
+
+  /** Fails while `waits`, when a job looks for others in the commit log. */
+  final private class Stopped(store: ObjectStore, waits: AtomicBoolean, failure: Exception) extends Passing(store) {
+    override def list(prefix: String): Iterator[Listed] =
+      if (waits.get && prefix.contains(CommitLog.Directory)) throw failure else super.list(prefix)
+  }
+
+  /** Refuses to list commit logs, as a store does whose user may list other prefixes only. */
+  final private class Hidden(store: ObjectStore) extends Passing(store) {
+    override def list(prefix: String): Iterator[Listed] =
+      if (prefix.contains(CommitLog.Directory)) throw new AccessDeniedException(prefix) else super.list(prefix)
+  }
 
   /** Dies before the request that comes when none is left, and stays dead. */
   final private class Mortal(store: ObjectStore, left: AtomicInteger) extends ObjectStore {

@@ -194,7 +194,7 @@ class WriteBehindTest extends AnyFunSuite with Eventually {
     try result
     finally RunningJobs.end("waiting")
 
-  test("a job waits until its executors have told of every file, also before it asks") {
+  test("a job waits until its executors have reported every file, also before it asks") {
     ended {
       val waits = waiting(() => Set("7"))
       RunningJobs.heard(arrived)

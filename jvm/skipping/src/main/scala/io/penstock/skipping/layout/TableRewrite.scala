@@ -34,8 +34,8 @@ case class Rewritten(table: Seq[String], filesBefore: Int, bytesBefore: Long, fi
  *
  * Nothing else may write to the table meanwhile. The rewrite fails where it sees another change, such as a commit of
  * another job of Penstock's; files that a program adds in place without such commits would be lost. A failed rewrite
- * has changed nothing, except for the last step of [[RewriteTarget.Renamed]], and for [[RewriteTarget.InPlace]] where
- * the rows are counted when they are replaced.
+ * has changed nothing, with two exceptions: the last step of [[RewriteTarget.Renamed]], and [[RewriteTarget.InPlace]],
+ * which counts the rows after it has replaced them.
  */
 class TableRewrite(spark: SparkSession, source: SourceTable, layout: Layout) {
 
@@ -51,7 +51,6 @@ class TableRewrite(spark: SparkSession, source: SourceTable, layout: Layout) {
    */
   def run(into: Option[Seq[String]]): Rewritten = {
     requireColumns()
-    requireOwnPartitions()
     val target = RewriteTarget.choose(
       into,
       cataloged = source.entry.isDefined,
@@ -61,6 +60,7 @@ class TableRewrite(spark: SparkSession, source: SourceTable, layout: Layout) {
       case Right(target) => target
       case Left(why) => throw refused(why)
     }
+    requireOwnPartitions(target)
     val (files, bytes, rows) = (source.files, source.bytes, source.rows)
     val table = target match {
       case RewriteTarget.InPlace => inPlace()
@@ -207,27 +207,23 @@ class TableRewrite(spark: SparkSession, source: SourceTable, layout: Layout) {
     }
   }
 
-  /**
-   * Refuse partitions that are elsewhere than Spark writes their rows. The catalog keeps a partition's location:
-   * outside of the table's directory the old files would stay beside their copy, and below it the rows would be lost.
-   */
-  private def requireOwnPartitions(): Unit =
+  private def requireOwnPartitions(target: RewriteTarget): Unit =
     for (entry <- source.entry if entry.partitionColumnNames.nonEmpty) {
       val fs = source.root.getFileSystem(conf)
       for (partition <- catalog.listPartitions(entry.identifier)) {
         // A path of text, unlike one of a URI, has no slash at its end.
         val place = new Path(new Path(partition.location).toString).makeQualified(fs.getUri, fs.getWorkingDirectory)
         val own = ExternalCatalogUtils.generatePartitionPath(
-          written(partition, entry.partitionSchema),
+          directoryValues(partition, entry.partitionSchema),
           entry.partitionColumnNames,
           source.root
         )
-        if (place != own) throw refused(s"a partition of it is elsewhere, at $place: its rows would be written to $own")
+        for (why <- RewriteTarget.misplaced(target, place, own, source.root)) throw refused(why)
       }
     }
 
   /** A partition's values as Spark writes them into directories' names, which the catalog may spell otherwise. */
-  private def written(partition: CatalogTablePartition, columns: StructType): Map[String, String] = {
+  private def directoryValues(partition: CatalogTablePartition, columns: StructType): Map[String, String] = {
     val zone = spark.sessionState.conf.sessionLocalTimeZone
     val values = partition.toRow(columns, zone)
     columns.zipWithIndex.map { case (field, number) =>
@@ -290,6 +286,22 @@ object RewriteTarget {
         "it is in no catalog, and on this file system a table cannot be replaced by what is read from it: " +
           "write it INTO a table of the catalog"
       )
+  }
+
+  /**
+   * The reason why a partition's location keeps the target from being written, if it does. A rewrite in place leaves
+   * locations in the catalog, so the rows of other places would be lost. A new directory leaves a partition's files
+   * outside the old one where they are.
+   *
+   * @param own
+   *   where Spark writes the partition's rows
+   */
+  def misplaced(target: RewriteTarget, place: Path, own: Path, root: Path): Option[String] = target match {
+    case InPlace if place != own =>
+      Some(s"a partition of it is elsewhere, at $place: its rows would be written to $own")
+    case Renamed if !place.toString.startsWith(s"$root/") =>
+      Some(s"a partition of it is elsewhere, at $place: its files would stay there. Write it INTO another table")
+    case _ => None
   }
 }
 

@@ -97,7 +97,7 @@ class LayoutAdvisorTest extends AnyFunSuite with Properties {
     assert(advice.reasons.head.endsWith("as it is they would read 500.0 MiB by its index"))
   }
 
-  test("no history, nothing asked for and a table of one object are told apart") {
+  test("no history, no conditions and a table of one object are reasons of their own") {
     val facts = table(1000, "day" -> days)
     assert(LayoutAdvisor.advise(Nil, facts, None, objectBytes).reasons == Seq("no scan of this table is recorded"))
     val without = table(1000)

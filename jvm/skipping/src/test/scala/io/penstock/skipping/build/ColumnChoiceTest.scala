@@ -35,7 +35,7 @@ class ColumnChoiceTest extends AnyFunSuite {
     assert(choice.leftOut.last.why.contains("DOUBLE"))
   }
 
-  test("a scattered column is covered where what queries asked of it is in few files, and it is told how few") {
+  test("a scattered column is covered where what queries asked of it is in few files, and the reason says how few") {
     val choice = choose(
       Sampled(day, 0.97, 0.97, Some(SampledQuestions(3, 0.1, 0.1))),
       Sampled(item, 0.97, 0.9, Some(SampledQuestions(4, 0.8, 0.2))),

@@ -135,7 +135,7 @@ class IndexWriterTest extends AnyFunSuite with IndexedFiles {
     assert(change.unsettled == 4 && change.read == 0)
   }
 
-  test("a file that is no Parquet is told of, and the others are indexed") {
+  test("a file that is no Parquet is reported, and the others are indexed") {
     val path = write("foreign", numbers(0, 2))
     val known = table(path)
     Files.writeString(LocalPath.of(new Path(path).toUri.getPath).resolve("notes.parquet"), "no Parquet at all")

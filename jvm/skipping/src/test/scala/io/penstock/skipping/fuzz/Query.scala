@@ -106,7 +106,7 @@ final class Queries(tables: Seq[Table], dice: Dice, ordered: Boolean) {
     Query(select, hints, from, joins, where, groupBy, template(groupBy.isEmpty, groups), Settings.of(dice))
   }
 
-  /** What is selected and what it is grouped by; and the column whose values the groups are told apart by as `v`. */
+  /** What is selected and what it is grouped by; and the column that names the groups as `v`. */
   private def output(visible: Seq[Visible]): (Seq[String], Seq[String], Option[Column]) = {
     val ids = visible.map(v => s"${v.alias}.${Table.Id}")
     val (first, key) = columnOf(dice.oneOf(visible))
@@ -386,7 +386,7 @@ private object Predicates {
   private val Numbers = Seq("TINYINT", "SMALLINT", "INT", "BIGINT", "DECIMAL(20,2)", "DECIMAL(38,6)", "DOUBLE")
   private val Times = Seq("DATE", "TIMESTAMP", "TIMESTAMP_NTZ")
 
-  /** The types that Spark casts values of a type to, by itself or when told to. */
+  /** The types that Spark casts values of a type to, by itself or by a cast. */
   def castableFrom(sql: String): Seq[String] = sql.takeWhile(c => c != ' ' && c != '(') match {
     case "DATE" | "TIMESTAMP_NTZ" => Times :+ "STRING"
     // Mostly what loses the fractions of a second.

@@ -47,7 +47,7 @@ class QueryHistoryTest extends AnyFunSuite with LocalSpark {
     case others => fail(s"$others")
   }
 
-  private def told(condition: Condition): (String, Boolean, Seq[(Long, Long)]) =
+  private def asText(condition: Condition): (String, Boolean, Seq[(Long, Long)]) =
     (
       condition.column,
       condition.byJoin,
@@ -59,7 +59,7 @@ class QueryHistoryTest extends AnyFunSuite with LocalSpark {
 
   test("a query's own literals are noted, of partition columns too, with what was read for them") {
     val note = only("SELECT sum(id) FROM sales WHERE day BETWEEN 3 AND 5 AND shop IN (1, 2) AND kind = '1'")
-    val asked = note.conditions.map(told)
+    val asked = note.conditions.map(asText)
     assert(asked.contains(("day", false, Seq((3L, 5L)))) && asked.contains(("shop", false, Seq((1L, 2L)))))
     assert(note.conditions.map(_.column).contains("kind"))
     assert(note.scans == 1 && note.files >= 2 && note.bytes > 0)
@@ -67,7 +67,7 @@ class QueryHistoryTest extends AnyFunSuite with LocalSpark {
 
   test("the keys of a broadcast side are noted as those that came, not as its filter") {
     val note = only("SELECT sum(id) FROM sales JOIN days USING (day) WHERE odd = 1 AND other < 6")
-    assert(note.conditions.map(told) == Seq(("day", true, Seq((1L, 1L), (3L, 3L), (5L, 5L)))))
+    assert(note.conditions.map(asText) == Seq(("day", true, Seq((1L, 1L), (3L, 3L), (5L, 5L)))))
   }
 
   test("keys reach a column through casts, other names, other joins and aggregates") {
@@ -76,7 +76,7 @@ class QueryHistoryTest extends AnyFunSuite with LocalSpark {
         |JOIN days ON days.day = t.d JOIN shops ON cast(shops.shop AS bigint) = t.s
         |WHERE other = 4 AND manager = 6 GROUP BY s""".stripMargin
     )
-    assert(note.conditions.map(told) == Seq(("day", true, Seq((4L, 4L))), ("shop", true, Seq((6L, 6L)))))
+    assert(note.conditions.map(asText) == Seq(("day", true, Seq((4L, 4L))), ("shop", true, Seq((6L, 6L)))))
   }
 
   test("rows that an outer or anti join keeps ask for nothing") {
@@ -104,11 +104,11 @@ class QueryHistoryTest extends AnyFunSuite with LocalSpark {
     try {
       noted(s"SELECT sum(shelf) FROM parquet.`$items` JOIN days ON item = day WHERE other IN (3, 5)")
       val notes = new NoteStore(place, new Configuration).of(items)
-      assert(notes.map(_.conditions.map(told)) == Seq(Seq(("item", true, Seq((3L, 3L), (5L, 5L))))))
+      assert(notes.map(_.conditions.map(asText)) == Seq(Seq(("item", true, Seq((3L, 3L), (5L, 5L))))))
     } finally spark.conf.unset("spark.sql.autoBroadcastJoinThreshold")
   }
 
-  test("what was asked of a table is told to whoever chooses the columns of its index") {
+  test("the conditions of a table's queries reach the choice of its index's columns") {
     noted("SELECT sum(id) FROM sales WHERE day = 3")
     val asked = Questions.of(spark, new Path(sales))
     assert(asked.map(question => (question.column, question.scans)) == Seq(("day", 1L)))
@@ -142,7 +142,7 @@ class QueryHistoryTest extends AnyFunSuite with LocalSpark {
   }
 
   // The last test: no session is left after it.
-  test("a query whose end is told while the application stops is noted, with the keys of its joins") {
+  test("a query whose end is reported while the application stops is noted, with the keys of its joins") {
     val place = s"$history/stopping"
     spark.conf.set("spark.penstock.skipping.history", place)
     val context = spark.sparkContext
@@ -152,6 +152,6 @@ class QueryHistoryTest extends AnyFunSuite with LocalSpark {
     spark.sql("SELECT sum(id) FROM sales JOIN days USING (day) WHERE other = 4").collect()
     spark.stop()
     val notes = new NoteStore(place, new Configuration).of(sales)
-    assert(notes.map(_.conditions.map(told)) == Seq(Seq(("day", true, Seq((4L, 4L))))))
+    assert(notes.map(_.conditions.map(asText)) == Seq(Seq(("day", true, Seq((4L, 4L))))))
   }
 }

@@ -45,7 +45,7 @@ class BenefitModelTest extends AnyFunSuite with Properties {
     }
   }
 
-  test("whatever is not attempted is told with the tables it is about") {
+  test("every join that is not attempted is reported with its tables") {
     forAll(estimates, targets) { (source, target) =>
       benefit.keys(source, target).left.foreach(reason => assert(reason.contains("dates")))
     }

@@ -311,7 +311,7 @@ class JoinSkippingTest extends AnyFunSuite with PlannedJoins with AdaptiveSparkP
     assert(filtered(rule(DynamicFilter.strip(settled))) === Set("fact.day"))
   }
 
-  test("nothing is filtered by columns whose files all hold every key, and it is told why") {
+  test("nothing is filtered by columns whose files all hold every key, and the plan says why") {
     val plan = optimized("SELECT * FROM fact JOIN items ON note = i WHERE name = '3'")
     assert(filtered(plan) === Set.empty)
     assert(
@@ -320,7 +320,7 @@ class JoinSkippingTest extends AnyFunSuite with PlannedJoins with AdaptiveSparkP
     )
   }
 
-  test("nothing is filtered by a side that is not filtered, and it is told why") {
+  test("nothing is filtered by a side that is not filtered, and the plan says why") {
     val plan = optimized("SELECT * FROM fact JOIN items ON item = i")
     assert(filtered(plan) === Set.empty)
     assert(decisions(plan)("fact").map(_.toString) === Seq("item: not attempted: nothing filters items"))

@@ -13,7 +13,7 @@ import io.penstock.skipping.index.{ColumnSummary, TableIndex}
 import io.penstock.skipping.model.{FileFilter, IndexedColumn}
 import io.penstock.skipping.plan.{SkipFiles, SkippingColumnarRule}
 
-/** A session over tables whose indexes are told rather than built, and say nothing of any file. */
+/** A session over tables whose indexes are given rather than built, and say nothing of any file. */
 trait PlannedJoins extends LocalSpark { this: Suite =>
 
   // Not the extension itself, which has the rule too, with the indexes there are.
@@ -92,7 +92,7 @@ object PlannedJoins {
 }
 
 private class ToldIndex(columnSummaries: Map[String, ColumnSummary]) extends TableIndex {
-  override def root: String = "told"
+  override def root: String = "given"
   override def files: Int = 100
   override def columns: Seq[IndexedColumn] = columnSummaries.values.map(_.column).toSeq
   override def column(name: String): Option[ColumnSummary] = columnSummaries.get(name)

@@ -129,14 +129,38 @@ class TableRewriteTest extends AnyFunSuite with LocalSpark {
     assert(files(name).toSet == before)
   }
 
-  test("a partition that is not where its rows would be written again is refused, below the table's directory, too") {
-    for (place <- Seq("shop=1/v2", "shop=1_v2", "../elsewhere")) {
-      val name = table("PARTITIONED BY (shop)")
-      val root = directory.resolve("warehouse").resolve(name)
-      spark.sql(s"ALTER TABLE $name PARTITION (shop = '1') SET LOCATION '${root.resolve(place).toUri}'")
-      val refused = intercept[IllegalArgumentException](rewrite(name, Layout(Seq("shop"), Nil)))
-      assert(refused.getMessage.contains("a partition of it is elsewhere"), place)
-    }
+  test("a partition outside of its table's directory is refused, and can be written into another table") {
+    val name = table("PARTITIONED BY (shop)")
+    val place = directory.resolve(s"$name elsewhere").toUri
+    spark.table(name).where("shop = '1'").drop("shop").write.parquet(place.toString)
+    spark.sql(s"ALTER TABLE $name PARTITION (shop = '1') SET LOCATION '$place'")
+    val before = sorted(spark.table(name))
+    val refused = intercept[IllegalArgumentException](rewrite(name, Layout(Seq("shop"), Nil)))
+    assert(refused.getMessage.contains("a partition of it is elsewhere") && refused.getMessage.contains("INTO"))
+    rewrite(name, Layout(Seq("shop"), Nil), into = Some(s"${name}_new"))
+    assert(sorted(spark.table(s"${name}_new")) == before)
+  }
+
+  test("a partition that is elsewhere below its table's directory moves to the new one") {
+    val name = table("PARTITIONED BY (shop)")
+    val place = directory.resolve("warehouse").resolve(name).resolve("shop=1_v2").toUri
+    spark.table(name).where("shop = '1'").drop("shop").write.parquet(place.toString)
+    spark.sql(s"ALTER TABLE $name PARTITION (shop = '1') SET LOCATION '$place'")
+    val before = sorted(spark.table(name))
+    rewrite(name, Layout(Seq("shop"), Nil))
+    assert(sorted(spark.table(name)) == before)
+  }
+
+  test("in place, each partition is where Spark writes its rows") {
+    val root = new HadoopPath("s3a://lake/t")
+    val own = new HadoopPath(root, "shop=1")
+    def problem(target: RewriteTarget, place: String) =
+      RewriteTarget.misplaced(target, new HadoopPath(place), own, root).map(_.takeWhile(_ != ','))
+    val elsewhere = Some("a partition of it is elsewhere")
+    val places = Seq("s3a://lake/t/shop=1", "s3a://lake/t/shop=01", "s3a://lake/t/shop=1/v2", "s3a://lake/t2/shop=1")
+    assert(places.map(problem(RewriteTarget.InPlace, _)) == None +: Seq.fill(3)(elsewhere))
+    assert(places.map(problem(RewriteTarget.Renamed, _)) == Seq(None, None, None, elsewhere))
+    assert(places.forall(problem(RewriteTarget.Beside(Seq("new")), _).isEmpty))
   }
 
   test("a partition whose location ends with a slash is where its rows would be written") {
@@ -147,13 +171,13 @@ class TableRewriteTest extends AnyFunSuite with LocalSpark {
     assert(spark.table(name).count() == 4000)
   }
 
-  test("a partition whose directory spells its value in another way than its rows would is refused") {
+  test("a partition whose directory spells its value in another way moves to the usual one") {
     val place = directory.resolve("spelled").toUri.toString
     spark.range(10).write.parquet(s"$place/day=01")
     spark.sql(s"CREATE TABLE spelled (id BIGINT, day INT) USING parquet PARTITIONED BY (day) LOCATION '$place'")
     spark.sql("ALTER TABLE spelled RECOVER PARTITIONS")
-    val refused = intercept[IllegalArgumentException](rewrite("spelled", Layout(Seq("day"), Nil)))
-    assert(refused.getMessage.contains("a partition of it is elsewhere"))
+    rewrite("spelled", Layout(Seq("day"), Nil))
+    assert(spark.table("spelled").where("day = 1").count() == 10)
   }
 
   test("partitions of nulls, dates and characters that are escaped are in their own places") {

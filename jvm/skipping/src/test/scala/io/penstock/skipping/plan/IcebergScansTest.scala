@@ -64,6 +64,47 @@ class IcebergScansTest extends AnyFunSuite with IndexedTables {
   private def skipped(sql: String, table: String = "fact"): Seq[Long] =
     indexedScans(run(sql)).collect { case (`table`, files) => files }
 
+  private val Excluded = "spark.sql.optimizer.excludedRules" -> "io.penstock.skipping.plan.SubqueryScans"
+
+  /** How many scans there are, after a comparison of the rows with those without the rule. */
+  private def scansOf(sql: String): Int = {
+    def rows = spark.sql(sql).collect().toSeq
+    assert(rows == withSettings(Excluded)(rows))
+    scans(sql)
+  }
+
+  private def scans(sql: String): Int = collectWithSubqueries(run(sql)) { case scan: BatchScanExec => scan }.size
+
+  test("scalar subqueries about the same rows of a table read it once, whatever their columns") {
+    val sums = Seq("count(*)", "avg(v)", "max(k)", "sum(length(s))")
+    val asked =
+      for (range <- Seq("k < 100", "k BETWEEN 150 AND 420"); sum <- sums)
+        yield s"(SELECT $sum FROM db.fact WHERE $range)"
+    val sql = s"SELECT ${asked.mkString(", ")}"
+    assert(scansOf(sql) == 2 && withSettings(Excluded)(scans(sql)) == 6)
+    withSettings("spark.sql.cbo.enabled" -> true)(assert(scansOf(sql) == 2))
+  }
+
+  test("so do those in conditions, and those of a former snapshot") {
+    val snapshot = spark.sql("SELECT snapshot_id FROM db.fact.snapshots").head().getLong(0)
+    val of = s"(SELECT %s FROM db.fact VERSION AS OF $snapshot WHERE k > 10)"
+    val sql = s"SELECT count(*) FROM db.dim WHERE d < ${of.format("max(v)")} AND d < ${of.format("max(k)")}"
+    assert(scansOf(sql) == 2)
+  }
+
+  test("scalar subqueries that Spark does not compute together read no more columns than they need") {
+    def columns(sql: String) = collectWithSubqueries(run(sql)) { case scan: BatchScanExec =>
+      scan.output.map(_.name)
+    }.toSet
+    val ranges = "SELECT (SELECT max(v) FROM db.fact WHERE k < 9), (SELECT count(s) FROM db.fact WHERE k < 8)"
+    assert(scansOf(ranges) == 2 && columns(ranges) == Set(Seq("k", "v"), Seq("k", "s")))
+    // A text has no place in a hash aggregation's buffer.
+    val kinds = "SELECT (SELECT max(v) FROM db.fact WHERE k < 9), (SELECT max(s) FROM db.fact WHERE k < 9)"
+    assert(scansOf(kinds) == 2 && columns(kinds) == Set(Seq("k", "v"), Seq("k", "s")))
+    val snapshots = "SELECT (SELECT max(v) FROM db.fact WHERE k < 9), (SELECT count(t) FROM db.dim WHERE d < 9)"
+    assert(scansOf(snapshots) == 2)
+  }
+
   test("a scan skips the files that hold none of a broadcast's keys") {
     assert(skipped("SELECT sum(v) FROM db.fact JOIN db.dim ON k = d WHERE name IN ('name-3', 'name-250')") == Seq(6))
   }

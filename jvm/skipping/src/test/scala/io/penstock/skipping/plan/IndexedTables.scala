@@ -81,7 +81,7 @@ trait IndexedTables extends LocalSpark with AdaptiveSparkPlanHelper { this: Suit
   protected def isOf(scan: FileSourceScanExec, table: String): Boolean =
     scan.relation.location.rootPaths.exists(_.toString.contains(s"/$table"))
 
-  /** What the table's scans told of their skipping. */
-  protected def told(plan: SparkPlan, table: String): Seq[SkippedFilesExec] =
+  /** The table's scans that skip files. */
+  protected def skippingScans(plan: SparkPlan, table: String): Seq[SkippedFilesExec] =
     scans(plan).filter(isOf(_, table)).flatMap(_.subqueries).collect { case node: SkippedFilesExec => node }
 }

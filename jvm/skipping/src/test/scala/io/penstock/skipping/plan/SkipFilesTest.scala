@@ -67,7 +67,7 @@ class SkipFilesTest extends AnyFunSuite with IndexedTables {
   everyMode("a literal filter reads only the files that may match") {
     val plan = run("SELECT * FROM fact WHERE f_k = 42")
     assert(filesRead(plan, "fact") == Seq(1))
-    assert(told(plan, "fact").map(_.metrics(SkippedFilesExec.FilesSkipped).value) == Seq(9))
+    assert(skippingScans(plan, "fact").map(_.metrics(SkippedFilesExec.FilesSkipped).value) == Seq(9))
   }
 
   everyMode("a filter that no file meets reads none, and an aggregate is still one row") {
@@ -78,7 +78,7 @@ class SkipFilesTest extends AnyFunSuite with IndexedTables {
     val plan = run(star)
     assert(filesRead(plan, "fact") == Seq(1))
     assert(filesRead(plan, "dim").size == 1, "the join's broadcast is reused")
-    val node = told(plan, "fact").head
+    val node = skippingScans(plan, "fact").head
     assert(node.metrics(SkippedFilesExec.FilesListed).value == 10)
     assert(node.metrics(SkippedFilesExec.FilesSkipped).value == 9)
     assert(node.metrics(SkippedFilesExec.BytesSkipped).value > 0)
@@ -137,11 +137,11 @@ class SkipFilesTest extends AnyFunSuite with IndexedTables {
     assert(filesRead(plan, "fact") == Seq(1))
   }
 
-  everyMode("keys over the limit are told as intervals") {
+  everyMode("keys over the limit are shown as intervals") {
     withSettings("spark.penstock.skipping.dynamic.max.keys" -> 2) {
       val plan = run("SELECT v FROM fact JOIN dim ON f_k = d_k WHERE d_name IN ('name-3', 'name-7', 'name-77')")
       assert(filesRead(plan, "fact") == Seq(2))
-      assert(told(plan, "fact").head.metrics(SkippedFilesExec.KeyIntervals).value == 2)
+      assert(skippingScans(plan, "fact").head.metrics(SkippedFilesExec.KeyIntervals).value == 2)
     }
   }
 
@@ -152,7 +152,7 @@ class SkipFilesTest extends AnyFunSuite with IndexedTables {
 
   everyMode("partitions that Spark leaves out at run time are none that were skipped") {
     val plan = run("SELECT v FROM parts JOIN dim ON p = d_k WHERE d_name = 'name-3' AND k < 10")
-    val node = told(plan, "parts").head
+    val node = skippingScans(plan, "parts").head
     assert(node.metrics(SkippedFilesExec.FilesListed).value == 2)
     assert(node.metrics(SkippedFilesExec.FilesSkipped).value == 1)
     assert(filesRead(plan, "parts") == Seq(1))
@@ -171,14 +171,14 @@ class SkipFilesTest extends AnyFunSuite with IndexedTables {
     assert(filesRead(plan, "fact").size == 1)
   }
 
-  everyMode("a broadcast is found again, whatever is told of the files of the side it holds") {
+  everyMode("a broadcast is found again, whatever its side shows of its files") {
     val plan = run("SELECT /*+ BROADCAST(s) */ f.v FROM fact f JOIN small s ON f_k = s_k WHERE s_v = 3")
     assert(filesRead(plan, "fact") == Seq(1))
     assert(filesRead(plan, "small").size == 1)
-    assert(told(plan, "small").flatMap(_.reasons).exists(_.contains("s_k: not attempted")))
+    assert(skippingScans(plan, "small").flatMap(_.reasons).exists(_.contains("s_k: not attempted")))
   }
 
-  test("a run for keys is a subquery: told as the query itself, it would wait for the scan that waits for it") {
+  test("a run for keys is a subquery: as the query itself it would wait for the scan that waits for it") {
     withSettings("spark.sql.adaptive.enabled" -> true, "spark.sql.autoBroadcastJoinThreshold" -> -1) {
       val join = "(SELECT sum(v) FROM fact JOIN dim ON f_k = d_k WHERE d_name = 'name-3')"
       val plan = run(s"SELECT $join + $join, sum(v) FROM fact JOIN dim ON f_k = d_k WHERE d_name = 'name-3'")
@@ -194,13 +194,13 @@ class SkipFilesTest extends AnyFunSuite with IndexedTables {
     }
   }
 
-  test("a plan can be told of while one of its scans waits for its keys, and so holds its lock") {
+  test("a plan can be shown while one of its scans waits for its keys, and so holds its lock") {
     withSettings("spark.sql.adaptive.enabled" -> false) {
       val join = "SELECT v FROM fact JOIN dim ON f_k = d_k WHERE d_name = 'name-3'"
       val scan = scans(spark.sql(join).queryExecution.executedPlan).find(isOf(_, "fact")).get
       assert(scan.dataFilters.exists(_.isInstanceOf[SkippingKeys]))
-      val told = scan.synchronized(Await.result(Future((scan.metadata, scan.metrics)), 30.seconds))
-      assert(told._1.contains("Location") && told._2.contains("numFiles"))
+      val shown = scan.synchronized(Await.result(Future((scan.metadata, scan.metrics)), 30.seconds))
+      assert(shown._1.contains("Location") && shown._2.contains("numFiles"))
     }
   }
 
@@ -255,7 +255,7 @@ class SkippingLimitsTest extends AnyFunSuite with IndexedTables {
     withSettings("spark.penstock.skipping.verify" -> true) {
       val plan = run("SELECT v FROM numbers WHERE k = 7")
       assert(filesRead(plan, "numbers") == Seq(4))
-      assert(told(plan, "numbers").map(_.metrics(SkippedFilesExec.FilesSkipped).value) == Seq(3))
+      assert(skippingScans(plan, "numbers").map(_.metrics(SkippedFilesExec.FilesSkipped).value) == Seq(3))
     }
   }
 

@@ -158,7 +158,7 @@ class SubqueryTimeoutTest extends AnyFunSuite {
   }
 }
 
-/** A subquery that gives what it is told to. */
+/** A subquery that gives what the test chose. */
 private case class Answering(answer: () => Array[InternalRow]) extends BaseSubqueryExec with LeafExecNode {
   override def name: String = "keys"
   override def child: SparkPlan = this

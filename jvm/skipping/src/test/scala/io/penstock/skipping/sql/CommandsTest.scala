@@ -56,7 +56,7 @@ class CommandsTest extends AnyFunSuite with LocalSpark {
 
   test("a user's mistake is explained by what is wrong and what would be right") {
     def refusal(text: String): String = intercept[Exception](sql(text)) match {
-      case told @ (_: AnalysisException | _: IllegalArgumentException) => told.getMessage
+      case refused @ (_: AnalysisException | _: IllegalArgumentException) => refused.getMessage
       case other => fail(other)
     }
     assert(refusal("BUILD SKIPPING INDEX ON seen").contains("is a view"))

@@ -120,12 +120,12 @@ private class PowerRunRecords(samples: JsonLines, answers: JsonLines, values: Js
   /** Record an execution; iterations count from 1, the uncounted ones end with 0. */
   def add(execution: Execution, iteration: Int): Unit = if (iteration >= 1) {
     samples.write(execution.sample(iteration))
-    for (answer <- execution.answer(values) if written.add(digest(answer))) answers.write(answer)
+    for (answer <- execution.answer(values)) {
+      val line = JsonLines.text(answer)
+      // The driver keeps no second copy of the rows.
+      if (written.add(MessageDigest.getInstance("SHA-256").digest(line.getBytes(UTF_8)).toSeq)) answers.writeText(line)
+    }
   }
-
-  // The driver keeps no second copy of the rows.
-  private def digest(answer: Map[String, Any]): Seq[Byte] =
-    MessageDigest.getInstance("SHA-256").digest(JsonLines.text(answer).getBytes(UTF_8)).toSeq
 }
 
 /**

@@ -32,7 +32,7 @@ class SaleParserSuite extends AnyFunSuite with Properties {
     }
   }
 
-  test("each fault is told by its name, whatever else could be said of the line") {
+  test("each fault has its name, whatever else is wrong in the line") {
     assert(fault("").contains(Fault.Columns))
     assert(fault(fields("x") + "|").contains(Fault.Columns))
     assert(fault(fields("\"x")).contains(Fault.Quote))

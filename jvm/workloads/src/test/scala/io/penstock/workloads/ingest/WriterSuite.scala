@@ -10,7 +10,7 @@ class WriterSuite extends AnyFunSuite {
 
   private val Second = 1000000000L
 
-  /** Passes only when told to. */
+  /** Passes only when the test says so. */
   private class Stopped(var now: Long = 0) extends Clock {
     override def sleep(nanos: Long): Unit = now += math.max(0, nanos)
   }

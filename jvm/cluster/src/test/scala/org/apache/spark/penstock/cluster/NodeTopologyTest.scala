@@ -15,7 +15,7 @@ class NodeTopologyTest extends AnyFunSuite {
 
   private def tell(address: String, node: String): Path = Files.writeString(nodes.resolve(address), node)
 
-  test("an address is on the node that was told of it, from then on") {
+  test("an address is on the node that was reported for it, from then on") {
     assert(topology.getTopologyForHost("10.1.2.3").isEmpty)
     tell("10.1.2.3", "worker-7.example")
     tell("fd00::7", "worker-8")

@@ -13,7 +13,9 @@ import io.penstock.cluster.protocol.Endpoint
 /** A driver under somebody else's scheduler. */
 class PagesPluginTest extends AnyFunSuite {
 
-  test("where the driver and its pages are is told while there is a context, the pages when they are wanted") {
+  test(
+    "the addresses of the driver and its pages are published while there is a context, those of the pages on demand"
+  ) {
     val directory = Files.createTempDirectory("pages")
     val context = new SparkContext(
       new SparkConf(false)
@@ -25,10 +27,10 @@ class PagesPluginTest extends AnyFunSuite {
         .set("spark.penstock.directory", directory.toString)
     )
     try {
-      val told = Endpoint.read(directory).get
-      assert(told.applicationId == context.applicationId)
-      assert(told.driverUrl.startsWith("spark://CoarseGrainedScheduler@"))
-      assert(told.uiUrl.isEmpty)
+      val published = Endpoint.read(directory).get
+      assert(published.applicationId == context.applicationId)
+      assert(published.driverUrl.startsWith("spark://CoarseGrainedScheduler@"))
+      assert(published.uiUrl.isEmpty)
       Files.writeString(directory.resolve(WebInterface.FileName), "k3y")
       val deadline = System.nanoTime + TimeUnit.SECONDS.toNanos(60)
       @tailrec def opened(): String = Endpoint.read(directory).map(_.uiUrl).filter(_.nonEmpty) match {

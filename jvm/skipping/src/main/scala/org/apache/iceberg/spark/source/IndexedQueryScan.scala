@@ -49,7 +49,7 @@ import io.penstock.skipping.model._
  */
 final class IndexedQueryScan private (
     origin: IndexedQueryScan.Origin,
-    columns: Seq[String],
+    private val columns: Seq[String],
     private val base: Option[IndexedQueryScan],
     reasons: Seq[String],
     override val verification: Option[SkippedPaths]
@@ -210,12 +210,56 @@ object IndexedQueryScan {
    * The scan with the statistics of these columns of its projection. None for a scan of another kind: of a metadata
    * table, of an empty one, or one that is more than Iceberg's plain scan of a snapshot.
    */
-  def of(scan: AnyRef, columns: Seq[String]): Option[IndexedQueryScan] = scan match {
-    case plain: SparkBatchQueryScan if plain.getClass eq classOf[SparkBatchQueryScan] =>
-      plain.scan() match {
-        case batch: BatchScan if plain.table().isInstanceOf[BaseTable] =>
-          val known = columns.filter(Field.of(plain.projection(), _).isDefined)
-          Option.when(known.nonEmpty)(new IndexedQueryScan(Origin.of(plain, batch, known), known, None, Nil, None))
+  def of(scan: AnyRef, columns: Seq[String]): Option[IndexedQueryScan] =
+    for {
+      (query, batch) <- plain(scan)
+      if !query.isInstanceOf[IndexedQueryScan]
+      known = columns.filter(Field.of(query.projection(), _).isDefined)
+      if known.nonEmpty
+    } yield new IndexedQueryScan(Origin.of(query, batch, known), known, None, Nil, None)
+
+  /**
+   * Which rows of a table a logical plan's scan reads, whatever their columns.
+   *
+   * @param isIndexed
+   *   whether the scan is an [[IndexedQueryScan]], which equals no other
+   */
+  final case class Rows(snapshot: Option[Long], branch: Option[String], filters: Seq[String], isIndexed: Boolean)
+
+  /** None for a scan of another kind, and for one of a physical plan. */
+  def rows(scan: Scan): Option[Rows] = plain(scan).map { case (query, _) =>
+    Rows(
+      Option(query.snapshotId).map(_.longValue),
+      Option(Origin.field[String](classOf[SparkBatchQueryScan], query, "branch")),
+      query.filters.asScala.toSeq.map(_.toString),
+      query.isInstanceOf[IndexedQueryScan]
+    )
+  }
+
+  /** The scan of the same rows with these columns of the table. None where it cannot be made. */
+  def reading(scan: Scan, columns: Seq[String]): Option[Scan] =
+    for {
+      (query, batch) <- plain(scan)
+      fields = columns.map(query.schema().findField)
+      if fields.forall(_ != null)
+    } yield {
+      val projection = new Schema(fields.asJava)
+      val indexed = query match {
+        case one: IndexedQueryScan => one.columns
+        case _ => Nil
+      }
+      val origin = Origin.of(query, batch.project(projection), indexed).copy(projection = projection)
+      if (indexed.isEmpty) origin.plain else new IndexedQueryScan(origin, indexed, None, Nil, None)
+    }
+
+  private def plain(scan: AnyRef): Option[(SparkBatchQueryScan, BatchScan)] = scan match {
+    case query: SparkBatchQueryScan =>
+      val isLogical = query match {
+        case indexed: IndexedQueryScan => indexed.base.isEmpty
+        case other => other.getClass eq classOf[SparkBatchQueryScan]
+      }
+      query.scan() match {
+        case batch: BatchScan if isLogical && query.table().isInstanceOf[BaseTable] => Some(query -> batch)
         case _ => None
       }
     case _ => None
@@ -244,7 +288,22 @@ object IndexedQueryScan {
       projection: Schema,
       filters: util.List[IcebergExpression],
       report: Supplier[ScanReport]
-  )
+  ) {
+
+    def plain: SparkBatchQueryScan =
+      new SparkBatchQueryScan(
+        spark,
+        table,
+        schema,
+        snapshot,
+        branch,
+        scan,
+        readConf,
+        projection,
+        filters,
+        report
+      )
+  }
 
   private object Origin {
 
@@ -265,7 +324,7 @@ object IndexedQueryScan {
     private def variants(projection: Schema): Seq[String] =
       projection.columns.asScala.toSeq.filter(_.`type`.isVariantType).map(_.name)
 
-    private def field[A](declaring: Class[_], scan: SparkBatchQueryScan, name: String): A = {
+    def field[A](declaring: Class[_], scan: SparkBatchQueryScan, name: String): A = {
       val field = declaring.getDeclaredField(name)
       field.setAccessible(true)
       field.get(scan).asInstanceOf[A]
