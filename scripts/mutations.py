@@ -319,8 +319,8 @@ MUTATIONS = (
         "rewrite-partitions",
         "a partition anywhere below a table's directory is rewritten in place",
         f"{SKIPPING}/layout/TableRewrite.scala",
-        "if (place != own) throw",
-        "if (place != own && !place.toString.startsWith(source.root.toString)) throw",
+        "case InPlace if place != own =>",
+        "case InPlace if place != own && !place.toString.startsWith(root.toString) =>",
         "skipping:io.penstock.skipping.layout.TableRewriteTest",
     ),
     Mutation(
