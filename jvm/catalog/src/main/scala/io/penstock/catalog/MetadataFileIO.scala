@@ -1,12 +1,19 @@
 package io.penstock.catalog
 
+import java.io.{ByteArrayInputStream, ByteArrayOutputStream, DataInputStream, DataOutputStream}
+import java.nio.ByteBuffer
 import java.util
+import java.util.zip.{DeflaterOutputStream, InflaterInputStream}
 
+import scala.jdk.CollectionConverters._
 import scala.util.Using
 
+import org.apache.hadoop.conf.Configuration
+import org.apache.hadoop.io.{Text, WritableUtils}
 import org.apache.iceberg.hadoop.HadoopFileIO
 import org.apache.iceberg.inmemory.InMemoryInputFile
 import org.apache.iceberg.io.{InputFile, SeekableInputStream}
+import org.apache.iceberg.util.SerializableSupplier
 
 /**
  * The files of Iceberg's tables, of which a process reads each small file of metadata once.
@@ -14,8 +21,15 @@ import org.apache.iceberg.io.{InputFile, SeekableInputStream}
  * A table's state is the metadata file that the metastore names, and every statement asks the metastore. Files of
  * metadata do not change: their names have a UUID, and what has none is read every time. So whatever another engine has
  * committed is seen, while planning sends no request for what was read before.
+ *
+ * Spark sends a copy of it to the executors for each scan, and again for each new plan of adaptive execution.
  */
 final class MetadataFileIO extends HadoopFileIO {
+  override def setConf(conf: Configuration): Unit = {
+    super.setConf(conf)
+    serializeConfWith(new SentConfiguration(_))
+  }
+
   override def newInputFile(location: String): InputFile = MetadataFiles.shared.of(super.newInputFile(location))
 
   override def newInputFile(location: String, length: Long): InputFile =
@@ -85,4 +99,63 @@ private[catalog] object MetadataFiles {
 
   /** A process has one identity towards its store, so that all its catalogs may share what was read. */
   lazy val shared = new MetadataFiles(Most.min(Runtime.getRuntime.maxMemory / 16))
+}
+
+/**
+ * A configuration that is written once, however often it is sent, and made once in each process that receives it.
+ *
+ * Hadoop's has more than a thousand settings. Iceberg's own form of it writes each of them whenever it is sent, and
+ * sets each of them in every copy that an executor uses.
+ *
+ * @param content
+ *   the settings as they were when this was made
+ */
+private[catalog] final class SentConfiguration private (
+    content: Array[Byte],
+    @transient private var known: Configuration
+) extends SerializableSupplier[Configuration] {
+
+  def this(conf: Configuration) = this(SentConfiguration.written(conf), conf)
+
+  override def get(): Configuration = {
+    // A race of two threads gives both the same one.
+    if (known == null) known = SentConfiguration.shared(content)
+    known
+  }
+}
+
+private[catalog] object SentConfiguration {
+
+  /** As many as the sessions of an application that run at once, mostly; a session beyond them makes its own again. */
+  private val Most = 16
+
+  private val received = new util.LinkedHashMap[ByteBuffer, Configuration](Most, 0.75f, true) {
+    override def removeEldestEntry(eldest: util.Map.Entry[ByteBuffer, Configuration]): Boolean = size > Most
+  }
+
+  private def written(conf: Configuration): Array[Byte] = {
+    val settings = conf.asScala.toSeq
+    val bytes = new ByteArrayOutputStream
+    Using.resource(new DataOutputStream(new DeflaterOutputStream(bytes))) { out =>
+      WritableUtils.writeVInt(out, settings.size)
+      for (setting <- settings) {
+        Text.writeString(out, setting.getKey)
+        Text.writeString(out, setting.getValue)
+      }
+    }
+    bytes.toByteArray
+  }
+
+  private def shared(content: Array[Byte]): Configuration = received.synchronized {
+    received.computeIfAbsent(
+      ByteBuffer.wrap(content),
+      _ => {
+        val conf = new Configuration(false)
+        Using.resource(new DataInputStream(new InflaterInputStream(new ByteArrayInputStream(content)))) { in =>
+          for (_ <- 1 to WritableUtils.readVInt(in)) conf.set(Text.readString(in), Text.readString(in))
+        }
+        conf
+      }
+    )
+  }
 }

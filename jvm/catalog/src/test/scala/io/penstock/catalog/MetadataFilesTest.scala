@@ -1,12 +1,18 @@
 package io.penstock.catalog
 
 import java.io.{IOException, UncheckedIOException}
+import java.util
 import java.util.UUID
 
 import scala.collection.mutable
+import scala.jdk.CollectionConverters._
 
+import org.apache.hadoop.conf.Configuration
+import org.apache.iceberg.hadoop.HadoopFileIO
 import org.apache.iceberg.inmemory.InMemoryInputFile
 import org.apache.iceberg.io.{InputFile, SeekableInputStream}
+import org.apache.spark.SparkConf
+import org.apache.spark.serializer.{JavaSerializer, KryoSerializer}
 import org.scalatest.funsuite.AnyFunSuite
 
 class MetadataFilesTest extends AnyFunSuite {
@@ -107,5 +113,46 @@ class MetadataFilesTest extends AnyFunSuite {
     assert(store.opened.count(_ == large) == 4)
     for (_ <- 1 to 2) assert(read(files.of(store.file(large, content ++ content), 2000)).length == 2000)
     assert(store.opened.count(_ == large) == 6)
+  }
+
+  private def configured(settings: (String, String)*): MetadataFileIO = {
+    val conf = new Configuration
+    for ((name, value) <- settings) conf.set(name, value)
+    val io = new MetadataFileIO
+    io.setConf(conf)
+    io.initialize(util.Map.of("a", "b"))
+    io
+  }
+
+  private def settings(conf: Configuration): Map[String, String] =
+    conf.asScala.map(setting => setting.getKey -> setting.getValue).toMap
+
+  private val serializers =
+    Seq(new JavaSerializer(new SparkConf), new KryoSerializer(new SparkConf)).map(_.newInstance())
+
+  test("an executor has the driver's configuration, and makes it once") {
+    for (serializer <- serializers) {
+      val io = configured("fs.s3a.endpoint" -> "${here}", "large" -> "ä" * 100000)
+      val copies = Seq.fill(2)(serializer.deserialize[MetadataFileIO](serializer.serialize(io)))
+      for (copy <- copies) {
+        assert(settings(copy.getConf) == settings(io.getConf))
+        assert(copy.properties == io.properties)
+      }
+      assert(copies.map(_.getConf).distinctBy(System.identityHashCode).size == 1)
+    }
+  }
+
+  test("configurations of other settings stay apart") {
+    val serializer = serializers.head
+    def copy(value: String) = serializer.deserialize[MetadataFileIO](serializer.serialize(configured("user" -> value)))
+    val (first, second) = (copy("a"), copy("b"))
+    assert(first.getConf.get("user") == "a")
+    assert(second.getConf.get("user") == "b")
+  }
+
+  test("a copy for the executors takes half of the bytes of Iceberg's own at most") {
+    val plain = new HadoopFileIO(new Configuration)
+    def bytes(of: HadoopFileIO): Int = serializers.head.serialize(of).remaining
+    assert(bytes(configured()) * 2 < bytes(plain))
   }
 }
