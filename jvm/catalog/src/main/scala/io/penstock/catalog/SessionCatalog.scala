@@ -1,6 +1,7 @@
 package io.penstock.catalog
 
 import java.util
+import java.util.concurrent.ConcurrentHashMap
 
 import scala.jdk.CollectionConverters._
 
@@ -8,6 +9,7 @@ import org.apache.iceberg.BaseMetastoreTableOperations
 import org.apache.iceberg.catalog.Catalog
 import org.apache.iceberg.spark.{RollbackStagedTable, SparkCatalog, SparkSessionCatalog}
 import org.apache.spark.sql.AnalysisException
+import org.apache.spark.sql.catalyst.analysis.NoSuchTableException
 import org.apache.spark.sql.connector.catalog._
 import org.apache.spark.sql.util.CaseInsensitiveStringMap
 
@@ -18,7 +20,8 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap
  * The metastore says of a table whether it is one of Iceberg's. So other tables cost no question more than without this
  * class, and most of Iceberg's classes are loaded with the first table that needs them. Iceberg's own catalog of this
  * kind, whose statements work with subclasses of it alone, asks Iceberg first for every table, and keeps tables: a
- * session would not see what another engine has committed. This one asks the metastore for every statement.
+ * session would not see what another engine has committed. This one asks the metastore for every statement: Iceberg
+ * first, whose question is the cheaper one, where the table was one of Iceberg's before.
  */
 final class SessionCatalog
     extends SparkSessionCatalog[TableCatalog with FunctionCatalog with SupportsNamespaces with ViewCatalog] {
@@ -31,6 +34,9 @@ final class SessionCatalog
     catalog.initialize(name, new CaseInsensitiveStringMap((SessionCatalog.Defaults ++ options.asScala).asJava))
     catalog
   }
+
+  /** The tables that were Iceberg's when they were last loaded: whom to ask first, and nothing more. */
+  private val loaded = ConcurrentHashMap.newKeySet[Identifier]()
 
   /** None: whatever of the parent would use it is overridden, or does without. */
   override protected def buildSparkCatalog(name: String, options: CaseInsensitiveStringMap): TableCatalog = {
@@ -48,11 +54,28 @@ final class SessionCatalog
   override def capabilities(): util.Set[TableCatalogCapability] = delegate.capabilities()
 
   override def loadTable(identifier: Identifier): Table = identifier.namespace match {
-    case Array(_) =>
-      val table = delegate.loadTable(identifier)
-      if (isIceberg(table)) iceberg.loadTable(identifier) else table
+    case Array(_) => again(identifier).getOrElse(first(identifier))
     case _ => catalogOf(identifier).fold(delegate.loadTable(identifier))(_.loadTable(identifier))
   }
+
+  private def first(identifier: Identifier): Table = {
+    val table = delegate.loadTable(identifier)
+    if (isIceberg(table)) {
+      val found = iceberg.loadTable(identifier)
+      loaded.add(identifier)
+      found
+    } else table
+  }
+
+  private def again(identifier: Identifier): Option[Table] =
+    if (!loaded.contains(identifier)) None
+    else
+      try Some(iceberg.loadTable(identifier))
+      catch {
+        case _: NoSuchTableException =>
+          loaded.remove(identifier)
+          None
+      }
 
   override def loadTable(identifier: Identifier, version: String): Table =
     catalogOf(identifier).fold(delegate.loadTable(identifier, version))(_.loadTable(identifier, version))

@@ -1,11 +1,17 @@
 package io.penstock.catalog
 
 import java.lang.reflect.{InvocationHandler, Proxy}
+import java.nio.file.Files
 import java.util
 
 import scala.collection.mutable
 import scala.jdk.CollectionConverters._
 
+import org.apache.commons.io.FileUtils
+import org.apache.iceberg.Schema
+import org.apache.iceberg.catalog.TableIdentifier
+import org.apache.iceberg.spark.source.SparkTable
+import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.parser.CatalystSqlParser
 import org.apache.spark.sql.catalyst.plans.logical.{AddPartitionField, CreateOrReplaceTag}
 import org.apache.spark.sql.connector.catalog._
@@ -17,14 +23,15 @@ class SessionCatalogTest extends AnyFunSuite {
   private val orders = Identifier.of(Array("sales"), "orders")
 
   /** Spark's catalog with one table of these properties, which notes what it is asked. */
-  private final class Spark(properties: (String, String)*) {
+  private final class Spark(first: (String, String)*) {
+    var properties: Map[String, String] = first.toMap
     val asked: mutable.Buffer[String] = mutable.Buffer()
 
     val table: Table = new Table {
       override def name: String = "orders"
       override def capabilities: util.Set[TableCapability] = util.Set.of()
       override def columns: Array[Column] = Array()
-      override def properties: util.Map[String, String] = Spark.this.properties.toMap.asJava
+      override def properties: util.Map[String, String] = Spark.this.properties.asJava
     }
 
     private val answers: InvocationHandler = (_, method, _) => {
@@ -81,6 +88,42 @@ class SessionCatalogTest extends AnyFunSuite {
       assert(refused.getMessage.contains("DROP TABLE sales.orders"))
     }
     assert(!spark.asked.contains("dropTable"))
+  }
+
+  test("an Iceberg table that was loaded before costs Iceberg's question alone, until it is none") {
+    val session = SparkSession
+      .builder()
+      .master("local[1]")
+      .config("spark.ui.enabled", "false")
+      .config("spark.driver.bindAddress", "127.0.0.1")
+      .config("spark.driver.host", "127.0.0.1")
+      .getOrCreate()
+    val warehouse = Files.createTempDirectory("warehouse")
+    try {
+      val spark = new Spark("provider" -> "hive", "metadata_location" -> "s3a://lake/x.json")
+      spark.catalog.initialize(
+        "spark_catalog",
+        new CaseInsensitiveStringMap(util.Map.of("type", "hadoop", "warehouse", warehouse.toString))
+      )
+      val tables = spark.catalog.icebergCatalog()
+      val name = TableIdentifier.of("sales", "orders")
+      def snapshots: Int =
+        spark.catalog.loadTable(orders).asInstanceOf[SparkTable].table().snapshots().asScala.size
+      val table = tables.createTable(name, new Schema())
+      assert(snapshots == 0)
+      table.newAppend().commit()
+      assert(snapshots == 1)
+      assert(spark.asked == Seq("loadTable"))
+
+      tables.dropTable(name)
+      spark.properties = Map("provider" -> "parquet")
+      assert(spark.catalog.loadTable(orders) eq spark.table)
+      assert(spark.catalog.loadTable(orders) eq spark.table)
+      assert(spark.asked == Seq.fill(3)("loadTable"))
+    } finally {
+      session.stop()
+      FileUtils.deleteDirectory(warehouse.toFile)
+    }
   }
 
   private val statements = new IcebergStatements(CatalystSqlParser)
