@@ -11,6 +11,7 @@ import org.apache.iceberg.spark.{RollbackStagedTable, SparkCatalog, SparkSession
 import org.apache.spark.sql.AnalysisException
 import org.apache.spark.sql.catalyst.analysis.NoSuchTableException
 import org.apache.spark.sql.connector.catalog._
+import org.apache.spark.sql.penstock.MetastoreTables
 import org.apache.spark.sql.util.CaseInsensitiveStringMap
 
 /**
@@ -59,7 +60,7 @@ final class SessionCatalog
   }
 
   private def first(identifier: Identifier): Table = {
-    val table = delegate.loadTable(identifier)
+    val table = MetastoreTables.load(delegate, identifier)
     if (isIceberg(table)) {
       val found = iceberg.loadTable(identifier)
       loaded.add(identifier)
@@ -146,7 +147,7 @@ final class SessionCatalog
       case _ => identifier
     }
     val found =
-      try isIceberg(delegate.loadTable(table))
+      try isIceberg(MetastoreTables.load(delegate, table))
       catch { case _: AnalysisException => false }
     Option.when(found)(iceberg)
   }

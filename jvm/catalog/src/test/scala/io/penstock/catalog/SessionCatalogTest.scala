@@ -1,17 +1,14 @@
 package io.penstock.catalog
 
 import java.lang.reflect.{InvocationHandler, Proxy}
-import java.nio.file.Files
 import java.util
 
 import scala.collection.mutable
 import scala.jdk.CollectionConverters._
 
-import org.apache.commons.io.FileUtils
 import org.apache.iceberg.Schema
 import org.apache.iceberg.catalog.TableIdentifier
 import org.apache.iceberg.spark.source.SparkTable
-import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.parser.CatalystSqlParser
 import org.apache.spark.sql.catalyst.plans.logical.{AddPartitionField, CreateOrReplaceTag}
 import org.apache.spark.sql.connector.catalog._
@@ -91,15 +88,7 @@ class SessionCatalogTest extends AnyFunSuite {
   }
 
   test("an Iceberg table that was loaded before costs Iceberg's question alone, until it is none") {
-    val session = SparkSession
-      .builder()
-      .master("local[1]")
-      .config("spark.ui.enabled", "false")
-      .config("spark.driver.bindAddress", "127.0.0.1")
-      .config("spark.driver.host", "127.0.0.1")
-      .getOrCreate()
-    val warehouse = Files.createTempDirectory("warehouse")
-    try {
+    LocalSpark.using() { (_, warehouse) =>
       val spark = new Spark("provider" -> "hive", "metadata_location" -> "s3a://lake/x.json")
       spark.catalog.initialize(
         "spark_catalog",
@@ -120,9 +109,6 @@ class SessionCatalogTest extends AnyFunSuite {
       assert(spark.catalog.loadTable(orders) eq spark.table)
       assert(spark.catalog.loadTable(orders) eq spark.table)
       assert(spark.asked == Seq.fill(3)("loadTable"))
-    } finally {
-      session.stop()
-      FileUtils.deleteDirectory(warehouse.toFile)
     }
   }
 
