@@ -324,6 +324,22 @@ MUTATIONS = (
         "skipping:io.penstock.skipping.layout.TableRewriteTest",
     ),
     Mutation(
+        "configuration-mixed",
+        "an executor reads with the configuration of another session",
+        "jvm/catalog/src/main/scala/io/penstock/catalog/MetadataFileIO.scala",
+        "ByteBuffer.wrap(content),",
+        "ByteBuffer.wrap(Array[Byte](0)),",
+        "catalog:io.penstock.catalog.MetadataFilesTest",
+    ),
+    Mutation(
+        "iceberg-before",
+        "a table that was Iceberg's before stays so for the session",
+        "jvm/catalog/src/main/scala/io/penstock/catalog/SessionCatalog.scala",
+        "loaded.remove(identifier)\n          None",
+        "loaded.remove(identifier)\n          Some(iceberg.loadTable(identifier))",
+        "catalog:io.penstock.catalog.SessionCatalogTest",
+    ),
+    Mutation(
         "catalog-around",
         "a table's location may lie around other namespaces",
         "jvm/catalog/src/main/scala/io/penstock/catalog/OwnLocations.scala",
