@@ -112,13 +112,12 @@ private[catalog] object MetadataFiles {
  */
 private[catalog] final class SentConfiguration private (
     content: Array[Byte],
-    @transient private var known: Configuration
+    @transient @volatile private var known: Configuration
 ) extends SerializableSupplier[Configuration] {
 
   def this(conf: Configuration) = this(SentConfiguration.written(conf), conf)
 
   override def get(): Configuration = {
-    // A race of two threads gives both the same one.
     if (known == null) known = SentConfiguration.shared(content)
     known
   }
