@@ -50,6 +50,16 @@ private[join] class BenefitModel(maxFilesPerKey: Double, secondRunBytes: Long) {
           s"(at most ${bytes(most.min(secondRunBytes))} pay)"
       )
   }
+
+  /**
+   * Whether a part that a query needs more than once is better computed each time with filters of its own than once.
+   *
+   * @param once
+   *   the estimated bytes that it reads without such filters
+   * @param apart
+   *   the estimated bytes that all computations with filters read together
+   */
+  def repetition(once: BigInt, apart: BigInt): Boolean = apart < once
 }
 
 private[join] object BenefitModel {
@@ -100,9 +110,15 @@ object Decision {
 /**
  * Estimates the bytes of files that a run of a plan reads, after each table's own filters, by literals and by keys of
  * joins. It uses the indexes and Spark's statistics; a table without either counts whole. For one thread.
+ *
+ * @param unknown
+ *   the share of files, 0 to 1, that are left by keys whose number is not known
  */
-private[join] class ExpectedBytes(indexOf: LogicalPlan => Option[TableIndex], caseSensitive: Boolean)
-    extends PredicateHelper {
+private[join] class ExpectedBytes(
+    indexOf: LogicalPlan => Option[TableIndex],
+    caseSensitive: Boolean,
+    unknown: Double = 1.0
+) extends PredicateHelper {
 
   import ExpectedBytes._
 
@@ -138,7 +154,7 @@ private[join] class ExpectedBytes(indexOf: LogicalPlan => Option[TableIndex], ca
       filesPerKey <- index.column(column.name).map(_.filesPerKey)
       keys <- filter.broadcastKeyIndices.headOption.flatMap(i => distinct(filter.buildQuery, filter.buildKeys(i)))
     } yield sharePerKeys(keys, distinct(relation, column), filesPerKey)
-    known.getOrElse(1.0)
+    known.getOrElse(unknown)
   }
 
   private def distinct(plan: LogicalPlan, key: Expression): Option[BigInt] = {

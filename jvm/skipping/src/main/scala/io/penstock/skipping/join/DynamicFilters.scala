@@ -263,10 +263,14 @@ private[join] object Copies {
   val None = new Copies(Map.empty)
 
   /**
-   * The parts with unequal copies in `filtered`, where one copy has only filters that all copies have and another one
-   * has more: Spark then reads both, instead of one. (In TPC-DS q64 that was a third more of a table.)
+   * The parts with unequal copies in `filtered` that are better equal, with the filters that all copies have: where one
+   * copy has no others, Spark then reads both, instead of one (in TPC-DS q64 that was a third more of a table); and
+   * where the filters of the copies do not pay for computing each of them.
+   *
+   * @param pays
+   *   whether copies with all their filters cost less than one without them
    */
-  def unequal(filtered: LogicalPlan, conf: SQLConf): Copies = {
+  def unequal(filtered: LogicalPlan, conf: SQLConf, pays: (LogicalPlan, Seq[LogicalPlan]) => Boolean): Copies = {
     val parts = filtered.collect {
       case grouping: Aggregate => Seq(grouping -> Nil)
       case join: Join => sides(join, conf)
@@ -275,7 +279,8 @@ private[join] object Copies {
     val limits = for {
       copies <- equal.values.toSeq if copies.size > 1
       kept = copies.map(KeyFilter.in)
-      least <- kept.find(few => kept.forall(few.subsetOf)).toSeq if kept.exists(_ != least)
+      least = kept.reduce(_ & _)
+      if kept.exists(_ != least) && (kept.contains(least) || !pays(DynamicFilter.strip(copies.head), copies))
       copy <- copies
       (FilesOf(relation), leaf) <- copy.collectLeaves().zipWithIndex
     } yield scan(relation) -> (leaf, least)

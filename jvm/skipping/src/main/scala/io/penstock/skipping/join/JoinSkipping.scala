@@ -135,9 +135,11 @@ private[join] class KeysOfJoins(
 
   lazy val filtered: LogicalPlan = if (scans.mayBeFiltered(plan)) rewrite(plan, None) else plan
 
-  /** The pass that keeps copies of one part equal, where one of them reads everything that the others need. */
+  /** The pass that keeps copies of one part equal where computing it once is known to cost less than to filter each. */
   def leavingCopiesEqual: KeysOfJoins = {
-    val found = if (filtered eq plan) Copies.None else Copies.unequal(filtered, conf)
+    val bytes = new ExpectedBytes(scans.index, conf.caseSensitiveAnalysis, unknown = 0)
+    def pays(once: LogicalPlan, apart: Seq[LogicalPlan]) = benefit.repetition(bytes(once), apart.map(bytes(_)).sum)
+    val found = if (filtered eq plan) Copies.None else Copies.unequal(filtered, conf, pays)
     if (found.isEmpty) this else new KeysOfJoins(plan, conf, indexOf, found)
   }
 
