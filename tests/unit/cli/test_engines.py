@@ -29,13 +29,18 @@ def penstock_engines(*arguments: str, answer: str = "") -> tuple[int, str]:
     return ran.exit_code, ran.output
 
 
+def made(place: Path) -> None:
+    for part in ("lib", "plugin/iceberg"):
+        (place / part).mkdir(parents=True)
+
+
 def test_the_list_says_which_engine_is_there_and_how_to_get_the_others(place: Path) -> None:
     found = {one["name"]: one for one in json.loads(penstock_engines("list", "--json")[1])}
     assert list(found) == list(ENGINES)
     assert found["trino"]["installed"] is False
     assert found["trino"]["fix"].startswith("penstock engines install trino")
     assert "not installed" in penstock_engines("list")[1]
-    place.mkdir()
+    made(place)
     assert "not installed" not in penstock_engines("list")[1]
 
 
@@ -45,7 +50,7 @@ def test_nothing_is_downloaded_before_its_size_is_agreed_to(place: Path, monkeyp
     def install(progress: Callable[[int], None], repository: str) -> None:
         progress(installation.DOWNLOAD_BYTES)
         asked.append(repository)
-        place.mkdir()
+        made(place)
 
     monkeypatch.setattr(installation, "install", install)
     code, said = penstock_engines("install", "trino", answer="n\n")

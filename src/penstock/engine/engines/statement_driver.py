@@ -16,9 +16,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
+from zoneinfo import TZPATH, available_timezones
 
 from penstock.engine.engines.access import Catalog, LakeAccess
-from penstock.errors import PenstockError
+from penstock.errors import MissingRequirement, PenstockError
 from penstock.home import write_json
 from penstock.lake.model import Lake
 from penstock.model import ProcessSize
@@ -161,9 +162,32 @@ def in_turn(
     progress.show(len(statements), len(statements))
 
 
-def local_zone() -> str:
-    """The name of the machine's time zone, which Spark's session has too."""
-    if named := os.environ.get("TZ"):
+def local_zone(localtime: Path = Path("/etc/localtime")) -> str:
+    """The name of the machine's time zone, which Spark's session has too: as Java, by the file's contents if need be.
+
+    Raises `MissingRequirement` for a zone without a name.
+    """
+    if named := os.environ.get("TZ", "").removeprefix(":"):
         return named
-    _, found, name = str(Path("/etc/localtime").resolve()).partition("/zoneinfo/")
-    return name if found else "UTC"
+    file = localtime.resolve()
+    _, found, name = str(file).partition("/zoneinfo/")
+    if found:
+        return name
+    if not file.exists():
+        return "UTC"
+    content = file.read_bytes()
+    names = [name for name in sorted(available_timezones()) if _has_content(name, content)]
+    if not names:
+        raise MissingRequirement(
+            "The machine's time zone has no name",
+            why=f"{localtime} is none of the zones in {', '.join(TZPATH)}",
+            fix="set the variable TZ, for example TZ=Europe/Berlin, or use --engine spark",
+        )
+    return names[0]
+
+
+def _has_content(zone: str, content: bytes) -> bool:
+    files = [Path(root, zone) for root in TZPATH]
+    return any(
+        file.is_file() and file.stat().st_size == len(content) and file.read_bytes() == content for file in files
+    )

@@ -370,7 +370,7 @@ def _ratio_section(found: Comparison, names: Sequence[str]) -> list[Section]:
 
 def _counts(found: Comparison) -> str:
     verdicts = [part.verdict for part in found.parts]
-    return ", ".join(f"{verdicts.count(verdict)} {verdict}" for verdict in dict.fromkeys(verdicts))
+    return ", ".join(f"{verdicts.count(verdict)} × {verdict}" for verdict in dict.fromkeys(verdicts))
 
 
 def _table_section(found: Comparison, runs: Sequence[Run], names: Sequence[str]) -> Section:

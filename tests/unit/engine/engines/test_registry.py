@@ -171,12 +171,15 @@ def test_trino_is_refused_before_it_starts_where_it_is_not_installed_or_has_no_r
         resolve(trino_spec(2 << 30), backend)
     assert engine_named("trino").missing() is not None
     (tmp_path / "trino").mkdir()
+    assert engine_named("trino").missing() is not None
+    for part in ("lib", "plugin/iceberg"):
+        (tmp_path / "trino" / part).mkdir(parents=True)
     assert resolve(trino_spec(2 << 30), backend).settings == {}
     assert engine_named("trino").missing() is None
 
 
 def test_trino_s_driver_finds_the_server_that_the_engine_found(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """The process of an application has its engine's variables for directories no longer."""
-    monkeypatch.setenv("PENSTOCK_TRINO_HOME", str(tmp_path))
+    monkeypatch.setenv("PENSTOCK_TRINO_HOME", str(tmp_path / "trino"))
     launch = engine_named("trino").launch("app-1", trino_spec(2 << 30), access(monkeypatch, LAKE))
-    assert launch.environment["PENSTOCK_TRINO_HOME"] == str(tmp_path)
+    assert launch.environment["PENSTOCK_TRINO_HOME"] == str(tmp_path / "trino")

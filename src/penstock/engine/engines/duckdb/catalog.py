@@ -6,7 +6,6 @@ import logging
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
 
 import duckdb
 
@@ -15,7 +14,7 @@ from penstock.engine.engines.access import Catalog, LakeAccess
 from penstock.engine.engines.duckdb import tables as views
 from penstock.engine.engines.duckdb.tables import PhysicalColumn, sql_name
 from penstock.engine.engines.table_files import data_files
-from penstock.errors import LakeError, PenstockError
+from penstock.errors import LakeError, NotFound, PenstockError
 from penstock.formats import sql_text
 from penstock.lake.clients.configuration import duckdb_secret
 from penstock.processes import calling_periodically
@@ -86,9 +85,15 @@ class Tables:
                 self._views.append(view)
         return problems
 
-    def listed(self, database: duckdb.DuckDBPyConnection) -> dict[str, Any]:
-        """The tables of the current database: DuckDB has views of those alone that a statement has named."""
-        return {"rows": [[name] for name in sorted(self._metastore.names()[_schema(database)])], "truncated": False}
+    def listed(self, database: duckdb.DuckDBPyConnection, of: str | None = None) -> list[str]:
+        """The names of the tables in a database of the catalog, in the current one unless it is named.
+
+        DuckDB has views of those alone that a statement has named. Raises `NotFound`.
+        """
+        names, chosen = self._metastore.names(), of or _schema(database)
+        if chosen not in names:
+            raise NotFound(f"There is no database {chosen}", fix=f"one of {', '.join(sorted(names))}")
+        return sorted(names[chosen])
 
     def _query(self, database: duckdb.DuckDBPyConnection, table: Table) -> str:
         views.check_readable(table)

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import import_module
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -75,8 +76,19 @@ def _extension(name: str) -> Path:
     return next(Path(package.__path__[0]).rglob("*.duckdb_extension"))
 
 
-_TEMPORARY = re.compile(r"\s*create\s+(?:or\s+replace\s+)?temp(?:orary)?\b", re.IGNORECASE)
-_SHOW_TABLES = re.compile(r"\s*show\s+tables\s*", re.IGNORECASE)
+_LISTINGS = frozenset(
+    {
+        "duckdb_columns",
+        "duckdb_tables",
+        "duckdb_views",
+        "information_schema",
+        "pg_catalog",
+        "show_tables",
+        "show_tables_expanded",
+        "sqlite_master",
+    }
+)
+"""DuckDB's own lists of tables."""
 _NO_TABLE = re.compile(r"Catalog Error: Table with name .* does not exist")
 _NO_BASE_TABLE = re.compile(r"Can only [a-z]+ (?:from |into )?base tables?|is not an? table")
 _OF_DATABASES = frozenset(
@@ -100,15 +112,36 @@ class Statement:
     @staticmethod
     def of(script: str) -> list[Statement]:
         """Raises `duckdb.Error` where the script is not SQL."""
-        found: list[Statement] = []
-        helpers: tuple[duckdb.Statement, ...] = ()
-        for one in duckdb.extract_statements(script):
-            if not one.query and one.type == duckdb.StatementType.CREATE:
-                helpers = (*helpers, one)
-            else:
-                found.append(Statement((one.query or script).strip().rstrip(";").strip(), helpers, one))
-                helpers = ()
+        found = []
+        for text in _texts(script):
+            # DuckDB's own texts of the statements of a PIVOT are not the user's.
+            *helpers, last = duckdb.extract_statements(text)
+            found.append(Statement(text, tuple(helpers), last))
         return found
+
+    @property
+    def words(self) -> list[str]:
+        """See `words_of`."""
+        return words_of(self.text)
+
+    @property
+    def is_temporary(self) -> bool:
+        """Whether what it makes ends with the application at the latest."""
+        made = [word.lower() for word in self.words[:4]]
+        kinds = made[3:] if made[1:3] == ["or", "replace"] else made[1:2]
+        return made[:1] == ["create"] and kinds[:1] in (["temp"], ["temporary"])
+
+
+def _texts(script: str) -> list[str]:
+    """The texts of the statements, with the comments before them and without the semicolons."""
+    content = script.encode()
+    tokens = duckdb.tokenize(script)
+    ends = [at for at, kind in tokens if kind == duckdb.token_type.operator and content[at : at + 1] == b";"]
+    found = []
+    for start, end in pairwise([-1, *ends, len(content)]):
+        if any(start < at < end for at, _ in tokens):
+            found.append(content[start + 1 : end].decode().strip())
+    return found
 
 
 class StatementRunner:
@@ -158,13 +191,13 @@ class StatementRunner:
 
     def _execute(self, statement: Statement) -> dict[str, Any]:
         kind = statement.last.type
-        words = words_of(statement.text)
+        words = statement.words
         named = self._tables.define(self._database, [*words, *self._remembered])
         if kind in (duckdb.StatementType.CREATE, duckdb.StatementType.PREPARE):
             self._remembered += words
-        if _SHOW_TABLES.fullmatch(statement.text):
-            return {"columns": [{"name": "tableName", "type": "string"}], **self._tables.listed(self._database)}
-        if kind in _OF_DATABASES or (kind == duckdb.StatementType.CREATE and not _TEMPORARY.match(statement.text)):
+        if (listed := self._listed(words)) is not None:
+            return {"columns": [{"name": "tableName", "type": "string"}], "rows": listed, "truncated": False}
+        if kind in _OF_DATABASES or (kind == duckdb.StatementType.CREATE and not statement.is_temporary):
             raise _read_only("what the statement makes would end with the application")
         own = named.keys() & set(map(unquoted, words))
         if own and kind in (duckdb.StatementType.ALTER, duckdb.StatementType.DROP):
@@ -188,6 +221,25 @@ class StatementRunner:
         # DuckDB answers a statement without a result with a column of this name and no row.
         silent = reader.schema.names == ["Success"] and not found
         return {"columns": [] if silent else heads, "rows": found, "truncated": truncated}
+
+    def _listed(self, words: Sequence[str]) -> list[list[str]] | None:
+        """The rows of a statement that lists tables; None for any other statement."""
+        match [unquoted(word) for word in words]:
+            case ["show", "tables"]:
+                return [[name] for name in self._tables.listed(self._database)]
+            case ["show", "tables", "from" | "in", database]:
+                return [[name] for name in self._tables.listed(self._database, database)]
+            case ["show", "all", "tables"] | ["show", "tables", *_]:
+                listing = " ".join(words)
+            case plain:
+                listing = next((word for word in plain if word in _LISTINGS), "")
+        if not listing:
+            return None
+        raise InvalidInput(
+            f"“{listing}” would not list the catalog",
+            why="DuckDB knows only the tables that a statement names",
+            fix="SHOW TABLES, SHOW TABLES FROM a_database, or penstock tables",
+        )
 
 
 def _read_only(why: str) -> InvalidInput:

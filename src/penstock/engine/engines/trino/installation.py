@@ -64,6 +64,7 @@ _UNUSED = re.compile(r"snowflake-jdbc|rocksdbjni|(?:osx|windows|darwin)[-_](?:x8
 """Files that only other catalogs, or other systems, need."""
 _UNFINISHED = ".unfinished-"
 """The part of a directory's name that no other program would give it: such a one is removed."""
+_PARTS = ("lib", "plugin/iceberg")
 _CHUNK_BYTES = 1 << 20
 _SPARE_BYTES = 200_000_000
 
@@ -75,15 +76,20 @@ DIRECTORY_VARIABLE = "PENSTOCK_TRINO_HOME"
 
 
 def directory() -> Path:
-    """`$PENSTOCK_TRINO_HOME`, else below `$XDG_DATA_HOME/penstock`, else below `~/.local/share/penstock`."""
-    if chosen := os.environ.get(DIRECTORY_VARIABLE):
-        return Path(chosen).expanduser().absolute()
+    """`$PENSTOCK_TRINO_HOME`, else below `$XDG_DATA_HOME/penstock`, else below `~/.local/share/penstock`.
+
+    Where the variable names a directory without a server, such as a new volume, the server's directory is in it.
+    """
+    name = f"trino-{VERSION}"
+    if variable := os.environ.get(DIRECTORY_VARIABLE):
+        chosen = Path(variable).expanduser().absolute()
+        return chosen / name if chosen.is_dir() and not (chosen / _PARTS[0]).is_dir() else chosen
     base = os.environ.get("XDG_DATA_HOME") or "~/.local/share"
-    return Path(base).expanduser().absolute() / "penstock" / f"trino-{VERSION}"
+    return Path(base).expanduser().absolute() / "penstock" / name
 
 
 def is_installed() -> bool:
-    return directory().is_dir()
+    return all((directory() / part).is_dir() for part in _PARTS)
 
 
 def require_installed() -> None:
@@ -91,7 +97,7 @@ def require_installed() -> None:
     if not is_installed():
         raise MissingRequirement(
             "Trino is not installed",
-            why=f"its server is no Python package, and there is no {directory()}",
+            why=f"its server is no Python package, and there is none in {directory()}",
             fix=f"penstock engines install trino downloads it ({DOWNLOAD_BYTES / 1e6:.0f} MB)",
         )
 
@@ -103,8 +109,14 @@ def install(progress: Progress, repository: str = REPOSITORY) -> None:
     """
     place = directory()
     with _as_requirement(place), _alone(place.parent):
-        if place.is_dir():
+        if is_installed():
             return
+        if place.exists():
+            raise MissingRequirement(
+                "Trino was not installed",
+                why=f"{place} exists, and is no directory of a whole server",
+                fix="remove it, or choose another place with PENSTOCK_TRINO_HOME=/path",
+            )
         for left in place.parent.glob(f"{place.name}{_UNFINISHED}*"):
             shutil.rmtree(left)
         free, needed = shutil.disk_usage(place.parent).free, DOWNLOAD_BYTES + 2 * INSTALLED_BYTES + _SPARE_BYTES

@@ -15,6 +15,7 @@ from penstock.engine.engines.access import LakeAccess
 from penstock.engine.engines.duckdb import catalog
 from penstock.engine.engines.duckdb.catalog import CATALOG, Tables, renewed, secret, words_of
 from penstock.engine.engines.table_files import Listing
+from penstock.errors import NotFound
 from penstock.home import write_atomically
 from penstock.lake.model import Credentials, ObjectInfo
 from penstock.lake.settings import private_credentials_file
@@ -105,5 +106,9 @@ def test_a_statement_sees_the_tables_that_it_names_as_they_are_now(tmp_path: Pat
         (tmp_path / "broken").mkdir()
         (tmp_path / "broken" / "1.parquet").write_bytes(b"no file of this kind")
         assert asked("SELECT id AS broken FROM sales.orders ORDER BY 1") == [(1,), (2,)]
+        with pytest.raises(NotFound, match="no database gone"):
+            tables.listed(database, "gone")
+        assert tables.listed(database) == []
         asked("USE sales")
         assert asked("SELECT count(*) FROM orders") == [(2,)]
+        assert tables.listed(database) == tables.listed(database, "sales") == ["broken", "orders"]

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import duckdb
 import pytest
@@ -31,8 +30,8 @@ class Views:
             database.execute("CREATE VIEW orders AS SELECT range AS id, range % 2 AS kind FROM range(4)")
         return named
 
-    def listed(self, _: duckdb.DuckDBPyConnection) -> dict[str, Any]:
-        return {"rows": [["lines"], ["orders"]], "truncated": False}
+    def listed(self, _: duckdb.DuckDBPyConnection, of: str = "default") -> list[str]:
+        return {"default": ["lines", "orders"], "other sales": ["gone"]}[of]
 
 
 @pytest.fixture
@@ -88,15 +87,18 @@ def test_a_result_tells_that_it_was_cut(run: StatementRunner) -> None:
 
 
 def test_columns_of_a_pivot_are_found_in_the_catalog_s_table(run: StatementRunner) -> None:
-    for script in ("PIVOT orders ON kind USING count(*)", "SELECT 1; PIVOT orders ON kind USING count(*); SELECT 2"):
-        results = list(run.results(script))
+    pivot = "PIVOT orders ON kind USING count(*)"
+    for before in ((), ("SELECT 1",), ("SELECT kind, 'a;b' FROM orders GROUP BY kind ORDER BY kind LIMIT 2",)):
+        statements = [*before, pivot, "SELECT 2"]
+        results = list(run.results("; ".join(statements)))
+        assert [result["statement"] for result in results] == statements
         assert all("error" not in result for result in results)
-    assert [column["name"] for column in results[1]["columns"]] == ["id", "0", "1"]
+        assert [column["name"] for column in results[-2]["columns"]] == ["id", "0", "1"]
 
 
 def test_what_only_the_next_statements_read_may_be_made(run: StatementRunner) -> None:
     *_, last = run.results(
-        "CREATE OR REPLACE TEMP TABLE few AS FROM orders LIMIT 2; INSERT INTO few VALUES (9, 9); FROM few"
+        "/* some */ CREATE OR REPLACE TEMP TABLE few AS FROM orders LIMIT 2; INSERT INTO few VALUES (9, 9); FROM few"
     )
     assert last["rows"] == [[0, 0], [1, 1], [9, 9]]
 
@@ -154,8 +156,26 @@ def test_an_unknown_table_is_not_compared_with_those_that_duckdb_happens_to_know
 
 
 def test_tables_are_listed_from_the_catalog(run: StatementRunner) -> None:
-    (result,) = run.results("show tables;")
-    assert result["rows"] == [["lines"], ["orders"]]
+    for script in ("show tables;", "-- all of them\nSHOW TABLES -- please\n;"):
+        (result,) = run.results(script)
+        assert result["rows"] == [["lines"], ["orders"]]
+    (result,) = run.results('SHOW TABLES FROM "other sales"')
+    assert result["rows"] == [["gone"]]
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "SHOW ALL TABLES",
+        "SHOW TABLES FROM memory.main",
+        "FROM duckdb_views()",
+        "SELECT table_name FROM information_schema.tables",
+        "PRAGMA show_tables",
+    ],
+)
+def test_duckdb_s_own_lists_of_tables_are_refused(run: StatementRunner, statement: str) -> None:
+    (result,) = run.results(statement)
+    assert "would not list the catalog" in result["error"]
 
 
 def test_the_words_of_a_statement_are_names_and_dots_in_any_alphabet() -> None:

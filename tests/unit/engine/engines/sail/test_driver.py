@@ -9,8 +9,10 @@ from types import SimpleNamespace
 import pyarrow as pa
 import pytest
 
+from penstock.engine.engines import statement_driver
 from penstock.engine.engines.sail.driver import StatementRunner, settings
 from penstock.engine.engines.statement_driver import local_zone
+from penstock.errors import MissingRequirement
 from penstock.lake.model import Credentials, Lake
 from penstock.model import ProcessSize
 
@@ -80,9 +82,27 @@ def test_the_session_s_zone_is_the_process_s(monkeypatch: pytest.MonkeyPatch, zo
     assert local_zone() == zone
 
 
-def test_without_a_variable_the_zone_is_the_machine_s(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_variable_the_zone_is_the_machine_s(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.delenv("TZ", raising=False)
-    monkeypatch.setattr(Path, "resolve", lambda _: Path("/usr/share/zoneinfo/America/Argentina/Ushuaia"))
-    assert local_zone() == "America/Argentina/Ushuaia"
-    monkeypatch.setattr(Path, "resolve", lambda self: self)
-    assert local_zone() == "UTC"
+    localtime = tmp_path / "localtime"
+    assert local_zone(localtime) == "UTC"
+    localtime.symlink_to("/usr/share/zoneinfo/America/Argentina/Ushuaia")
+    assert local_zone(localtime) == "America/Argentina/Ushuaia"
+
+
+def test_a_zone_without_a_link_is_found_by_its_contents_or_refused(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.delenv("TZ", raising=False)
+    zones = tmp_path / "zones"
+    (zones / "Europe").mkdir(parents=True)
+    (zones / "Europe" / "Berlin").write_bytes(b"TZif of Berlin")
+    (zones / "Europe" / "London").write_bytes(b"TZif of London")
+    monkeypatch.setattr(statement_driver, "TZPATH", (str(zones),))
+    monkeypatch.setattr(statement_driver, "available_timezones", lambda: {"Europe/London", "Europe/Berlin", "UTC"})
+    localtime = tmp_path / "localtime"
+    localtime.write_bytes(b"TZif of Berlin")
+    assert local_zone(localtime) == "Europe/Berlin"
+    localtime.write_bytes(b"TZif of another")
+    with pytest.raises(MissingRequirement, match="time zone has no name"):
+        local_zone(localtime)

@@ -111,6 +111,33 @@ def test_what_a_killed_installation_left_is_removed_by_the_next(place: Path, rep
     assert others.is_dir()
 
 
+def test_a_new_volume_has_the_server_in_a_directory_of_its_own(
+    repository: Repository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    volume = tmp_path / "volume"
+    (volume / "lost+found").mkdir(parents=True)
+    monkeypatch.setenv("PENSTOCK_TRINO_HOME", str(volume))
+    assert not is_installed()
+    install(lambda _: None)
+    server = volume / f"trino-{installation.VERSION}"
+    assert is_installed()
+    assert installation.directory() == server
+    monkeypatch.setenv("PENSTOCK_TRINO_HOME", str(server))
+    assert installation.directory() == server
+
+
+def test_a_broken_server_is_neither_used_nor_overwritten(place: Path, repository: Repository) -> None:
+    mine = place / f"trino-{installation.VERSION}" / "lib" / "mine.jar"
+    mine.parent.mkdir(parents=True)
+    mine.touch()
+    with pytest.raises(MissingRequirement, match="Trino was not installed") as found:
+        install(lambda _: None)
+    assert found.value.fix.startswith("remove it")
+    assert mine.exists()
+    assert not is_installed()
+    assert repository.asked == []
+
+
 def refused(place: Path) -> MissingRequirement:
     with pytest.raises(MissingRequirement) as found:
         install(lambda _: None)
