@@ -24,7 +24,7 @@ from penstock.engine.engines.iceberg.catalog import CREDENTIALS, Tables, served
 from penstock.engine.engines.sail.driver import SAIL, StatementRunner, session
 from penstock.engine.engines.sail.privacy import close_to_others
 from penstock.engine.engines.table_files import Listing
-from penstock.errors import InvalidInput, NotFound, PenstockError
+from penstock.errors import InvalidInput, LakeError, NotFound, PenstockError
 from penstock.lake.model import Credentials, Lake, ObjectInfo
 from penstock.model import ProcessSize
 from penstock.processes import ProcessId, listening_ports
@@ -158,6 +158,18 @@ def test_a_file_that_is_replaced_under_its_name_is_read_anew(run: StatementRunne
     write(tmp_path, "2026", "b", id=[7], Name=["y"])
     assert (tmp_path / "orders" / "year=2026" / "b.parquet").stat().st_size == size
     assert run.execute(asked.format(7))["rows"] == [["y"]]
+
+
+def test_a_file_that_is_gone_when_sail_reads_it_is_named(
+    run: StatementRunner, tables: Tables, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = "SELECT sum(id) FROM sales.orders"
+    assert run.execute(asked)["rows"] == [[6]]
+    monkeypatch.setattr(tables, "begin", lambda: None)
+    (tmp_path / "orders" / "year=2025" / "a.parquet").unlink()
+    with pytest.raises(LakeError, match="changed or dropped while the statement read it") as lost:
+        run.execute(asked)
+    assert lost.value.why.endswith("orders/year=2025/a.parquet")
 
 
 def test_what_sail_cannot_answer_is_refused_with_the_reason(run: StatementRunner, tmp_path: Path) -> None:

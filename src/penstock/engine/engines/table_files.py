@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from urllib.parse import unquote
 
 from penstock.catalog.tables import Column, Partition, Table
-from penstock.errors import InvalidInput
+from penstock.errors import InvalidInput, LakeError
 from penstock.lake.model import ObjectInfo
 
 NULL_PARTITION = "__HIVE_DEFAULT_PARTITION__"
@@ -45,6 +45,15 @@ def _hidden(part: str) -> bool:
 def refusal(table: Table, reader: str, why: str) -> InvalidInput:
     """The error about a table that an engine, by its title, cannot read as Spark does."""
     return InvalidInput(f"{table.full_name} cannot be read by {reader}", why=why, fix="use --engine spark")
+
+
+def lost_file(what: str) -> LakeError:
+    """The error about a file that a table had when a statement began, by the engine's words about it."""
+    return LakeError(
+        "A table was changed or dropped while the statement read it",
+        why=f"a file is gone: {what}",
+        fix="run the statement again; if it fails again, something else than Penstock's engines has removed the file",
+    )
 
 
 def filled_column(table: Table) -> Column | None:

@@ -23,6 +23,7 @@ from penstock.engine.engines.duckdb.catalog import CATALOG, Tables, renewed, sec
 from penstock.engine.engines.duckdb.tables import unquoted
 from penstock.engine.engines.results import columns, rows
 from penstock.engine.engines.statement_driver import Given, Progress, in_turn, main
+from penstock.engine.engines.table_files import lost_file
 from penstock.errors import InvalidInput, NotFound
 from penstock.formats import sql_text
 from penstock.lake.clients.configuration import addresses
@@ -186,6 +187,8 @@ class StatementRunner:
             return self._execute(statement)
         except duckdb.OutOfMemoryException as error:
             return {"error": f"{_first(error)}\nFix: --driver-memory"}
+        except duckdb.HTTPException as error:
+            return {"error": str(lost_file(_first(error)) if "HTTP 404" in str(error) else error).strip()}
         except duckdb.Error as error:
             return {"error": str(error).strip()}
 

@@ -31,6 +31,7 @@ from penstock.engine.engines.results import columns, rows
 from penstock.engine.engines.sail.privacy import close_to_others
 from penstock.engine.engines.sail.statements import in_sails_words, setting, split, writes
 from penstock.engine.engines.statement_driver import Given, local_zone, main
+from penstock.engine.engines.table_files import lost_file
 from penstock.errors import InvalidInput, PenstockError
 from penstock.lake.clients.configuration import sail_store, sail_table
 from penstock.model import ProcessSize
@@ -43,6 +44,9 @@ _SHARE_OF_MEMORY = 0.8
 
 _LARGEST_LIMIT = 2**31 - 1
 """The protocol's numbers of rows end here."""
+
+_GONE = re.compile(r"Object at location (?P<file>\S+) not found")
+"""The words of the library by which Sail reads a store."""
 
 _log = logging.getLogger("penstock.sail")
 
@@ -175,6 +179,8 @@ class StatementRunner:
         if problems := self._tables.problems:
             return problems[0]
         text = str(error).strip()
+        if gone := _GONE.search(text):
+            return lost_file(gone["file"])
         fix = "--driver-memory, or --engine spark" if "Resources exhausted" in text else ""
         return InvalidInput(text, fix=fix)
 

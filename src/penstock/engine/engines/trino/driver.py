@@ -21,6 +21,7 @@ from penstock.engine.engines.iceberg.catalog import Tables, read_only, served
 from penstock.engine.engines.iceberg.tables import Reader
 from penstock.engine.engines.results import columns, rows
 from penstock.engine.engines.statement_driver import Given, local_zone, main
+from penstock.engine.engines.table_files import lost_file
 from penstock.engine.engines.trino import installation
 from penstock.engine.engines.trino.server import (
     CATALOG,
@@ -114,9 +115,19 @@ class StatementRunner:
         if problems := self._tables.problems:
             return problems[0]
         text = str(error.message).strip()
+        if "java.io.FileNotFoundException" in _causes(error):
+            return lost_file(text)
         if error.error_name == "PERMISSION_DENIED":
             return _refusal(text)
         return InvalidInput(text, fix="--driver-memory" if error.error_type == "INSUFFICIENT_RESOURCES" else "")
+
+
+def _causes(error: TrinoQueryError) -> Iterator[str]:
+    """The classes of Java's exceptions behind it."""
+    info = error.failure_info
+    while info:
+        yield str(info.get("type"))
+        info = info.get("cause")
 
 
 def _refusal(why: str) -> InvalidInput:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -222,6 +224,28 @@ def test_statements_reach_the_lake_and_nothing_else(tmp_path: Path, monkeypatch:
         database.execute("COPY (SELECT 1) TO 'own.csv'")
         ((shown,),) = database.execute("SELECT secret_string FROM duckdb_secrets()").fetchall()
         assert "hidden" not in shown
+
+
+def test_a_file_that_is_gone_when_duckdb_reads_it_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    # A process of its own: DuckDB keeps Python's lock while it asks.
+    empty_store = subprocess.Popen(
+        [sys.executable, "-u", "-m", "http.server", "--bind", "127.0.0.1", "0"], stdout=subprocess.PIPE, text=True
+    )
+    with empty_store as store:
+        try:
+            assert store.stdout is not None
+            port = store.stdout.readline().split("port ")[1].split()[0]
+            options = f"TYPE s3, KEY_ID 'key', SECRET 'x', ENDPOINT '127.0.0.1:{port}', URL_STYLE 'path', USE_SSL false"
+            monkeypatch.setattr(driver, "secret", lambda _: f"CREATE SECRET lake ({options})")
+            with connection(Access(), ProcessSize(1, 256 << 20)) as database:  # type: ignore[arg-type]
+                runner = StatementRunner(database, Views(), limit=3, progress=Progress(tmp_path))  # type: ignore[arg-type]
+                (result,) = runner.results("FROM read_parquet('s3a://lake/orders/1.parquet')")
+        finally:
+            store.terminate()
+    problem, why, _ = result["error"].splitlines()
+    assert problem == "A table was changed or dropped while the statement read it"
+    assert "orders/1.parquet" in why
 
 
 def test_duckdb_trusts_the_lakes_authorities(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,11 +12,14 @@ from trino.exceptions import TrinoQueryError
 
 from penstock.engine.engines.trino import driver
 from penstock.engine.engines.trino.driver import StatementRunner
-from penstock.errors import ClusterError, InvalidInput, NotFound, PenstockError
+from penstock.errors import ClusterError, InvalidInput, LakeError, NotFound, PenstockError
 
 
-def failure(name: str, message: str = "no", kind: str = "USER_ERROR") -> TrinoQueryError:
-    return TrinoQueryError({"errorName": name, "message": message, "errorType": kind}, "query-1")
+def failure(name: str, message: str = "no", kind: str = "USER_ERROR", *causes: str) -> TrinoQueryError:
+    info: dict[str, Any] | None = None
+    for cause in reversed(causes):
+        info = {"type": cause, "cause": info}
+    return TrinoQueryError({"errorName": name, "message": message, "errorType": kind, "failureInfo": info}, "query-1")
 
 
 class Trino:
@@ -94,6 +97,10 @@ def test_what_may_write_is_not_even_asked() -> None:
 MISSING = NotFound("There is no table a.b")
 
 
+LOST = ("io.trino.spi.TrinoException", "java.io.FileNotFoundException", "java.io.FileNotFoundException")
+"""What Trino 476 says of a missing file."""
+
+
 @pytest.mark.parametrize(
     ("error", "problems", "is_right"),
     [
@@ -103,6 +110,11 @@ MISSING = NotFound("There is no table a.b")
             failure("EXCEEDED_LOCAL_MEMORY_LIMIT", "too much", "INSUFFICIENT_RESOURCES"),
             (),
             lambda shown: (shown.problem, shown.fix) == ("too much", "--driver-memory"),
+        ),
+        (
+            failure("ICEBERG_CANNOT_OPEN_SPLIT", "Error opening a", "EXTERNAL", *LOST),
+            (),
+            lambda shown: isinstance(shown, LakeError) and shown.why == "a file is gone: Error opening a",
         ),
         (failure("SYNTAX_ERROR", "mismatched input"), (), lambda shown: shown.problem == "mismatched input"),
         (requests.ConnectionError("gone"), (), lambda shown: isinstance(shown, ClusterError) and shown.why == "gone"),

@@ -1,5 +1,6 @@
 package io.penstock.sql
 
+import java.io.FileNotFoundException
 import java.nio.charset.StandardCharsets.UTF_8
 
 import scala.collection.immutable.ListMap
@@ -7,6 +8,7 @@ import scala.util.Using
 import scala.util.control.NonFatal
 
 import org.apache.hadoop.fs.Path
+import org.apache.spark.SparkThrowable
 import org.apache.spark.sql.SparkSession
 
 import io.penstock.application.{Application, Arguments, JsonLines, JsonValues, UsageError}
@@ -88,15 +90,24 @@ object SqlErrors {
   /** The innermost cause that Spark itself worded, else the innermost cause: the outer ones say "stage failed". */
   def message(error: Throwable): String = {
     val causes = Iterator.iterate(error)(_.getCause).takeWhile(_ != null).take(32).toSeq
-    val worded = causes.reverse.find(_.isInstanceOf[org.apache.spark.SparkThrowable])
-    readable(worded.getOrElse(causes.last))
+    val worded = causes.reverse.collectFirst { case known: SparkThrowable if known.getCondition != null => known }
+    val isRead = worded.forall(_.getCondition.startsWith("FAILED_READ_FILE"))
+    causes.collectFirst { case gone: FileNotFoundException if isRead => lostFile(gone) }.getOrElse {
+      readable(worded.getOrElse(causes.last))
+    }
   }
+
+  private def lostFile(gone: FileNotFoundException): String =
+    s"""A table was changed or dropped while the statement read it
+       |Why: a file is gone: ${readable(gone)}
+       |Fix: run the statement again; if it fails again, something else than Penstock's engines has removed the file""".stripMargin
 
   private def readable(error: Throwable): String = {
     val text = Option(error.getMessage).filter(_.nonEmpty).getOrElse(error.getClass.getSimpleName)
-    // Analysis errors end with the logical plan, job failures with the driver's stack: neither helps a user.
+    // Analysis errors end with the logical plan, job failures with stacks: neither helps a user.
     text.linesIterator
       .takeWhile(line => !line.startsWith("'") && !line.startsWith("Driver stacktrace"))
+      .filterNot(line => line.startsWith("\tat ") || line.matches("\\t\\.\\.\\. \\d+ more"))
       .mkString("\n")
       .trim
   }

@@ -1,5 +1,12 @@
 package io.penstock.sql
 
+import java.io.FileNotFoundException
+import java.nio.file.Files
+
+import scala.jdk.CollectionConverters._
+import scala.util.Using
+
+import org.apache.spark.SparkException
 import org.apache.spark.sql.SparkSession
 import org.scalatest.BeforeAndAfterAll
 import org.scalatest.funsuite.AnyFunSuite
@@ -84,5 +91,24 @@ class StatementRunSuite extends AnyFunSuite with BeforeAndAfterAll {
     assert(unknown.contains("nothing") && !unknown.contains("Project") && !unknown.contains("\tat "))
     val atRunTime = run("SELECT 1 / (id - id) FROM range(1)").error.get
     assert(atRunTime.contains("DIVIDE_BY_ZERO") && !atRunTime.contains("stage failure"))
+  }
+
+  test("a file that is gone when a statement reads it is explained") {
+    val table = Files.createTempDirectory("lost")
+    assert(run(s"CREATE TABLE lost USING parquet LOCATION '${table.toUri}' AS SELECT 1 AS id").error.isEmpty)
+    assert(run("SELECT * FROM lost").record("rows") == Seq(Seq(1)))
+    Using.resource(Files.list(table))(_.iterator.asScala.toSeq).foreach(Files.delete)
+    val gone = run("SELECT * FROM lost").error.get
+    assert(gone.startsWith("A table was changed or dropped while the statement read it\nWhy: a file is gone: "))
+    assert(gone.contains("part-0") && gone.linesIterator.length == 3)
+  }
+
+  test("of a failed job, its users see the cause and no stack") {
+    val job = "Job aborted: Lost task 0.0: java.io.IOException: no\n\tat a.B.c(B.java:1)\n\t... 43 more\nDriver stacktrace:"
+    assert(SqlErrors.message(new SparkException(job)) == "Job aborted: Lost task 0.0: java.io.IOException: no")
+    val cause = new IllegalStateException("outer", new IllegalArgumentException("inner"))
+    assert(SqlErrors.message(new SparkException(job, cause)) == "inner")
+    val gone = new RuntimeException("Failed to open", new FileNotFoundException("No such file: s3a://lake/a"))
+    assert(SqlErrors.message(new SparkException(job, gone)).contains("Why: a file is gone: No such file: s3a://lake/a"))
   }
 }

@@ -7,6 +7,7 @@ import java.util.concurrent.{Callable, ExecutionException, FutureTask, TimeUnit,
 import scala.collection.mutable
 import scala.concurrent.duration.FiniteDuration
 import scala.jdk.CollectionConverters._
+import scala.util.Try
 
 import org.apache.hadoop.fs.FileUtil
 import org.apache.spark.sql.catalyst.catalog.ExternalCatalogUtils
@@ -62,7 +63,7 @@ final class Fuzzer(session: SparkSession, directory: Path, make: (Long, SparkSes
        |found by: ${query.sql}
        |smallest: ${smallest.sql}
        |settings: ${smallest.settings.toSeq.sorted.map { case (name, value) => s"$name=$value" }.mkString(" ")}
-       |${oracle.explain(smallest)}
+       |${Try(oracle.explain(smallest)).fold(_.toString, identity)}
        |${world.account}""".stripMargin
   }
 

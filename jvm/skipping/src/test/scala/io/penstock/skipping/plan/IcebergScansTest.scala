@@ -309,6 +309,23 @@ class IcebergScansTest extends AnyFunSuite with IndexedTables {
     }
   }
 
+  test("times without a zone, which the optimizer cannot estimate, are compared") {
+    val day = "TIMESTAMP_NTZ'2026-01-31 12:00:00'"
+    spark.sql(
+      s"CREATE TABLE db.local USING iceberg AS SELECT id AS k, $day + make_dt_interval(CAST(id AS INT)) AS at FROM range(9)"
+    )
+    withSettings("spark.sql.cbo.enabled" -> true) {
+      for (counted <- Seq(false, true)) {
+        if (counted) spark.sql("CALL ice.system.compute_table_stats(table => 'db.local')")
+        for ((condition, rows) <- Seq(s"at > $day" -> 8, s"at = $day" -> 1, s"at IN ($day)" -> 1, "at IS NOT NULL" -> 9))
+          assert(
+            spark.sql(s"SELECT count(*) FROM db.local JOIN db.dim ON k = d WHERE $condition").head().getLong(0) == rows,
+            s"$condition, counted: $counted"
+          )
+      }
+    }
+  }
+
   test("a cached table is read again after a command has changed it") {
     withSettings("spark.sql.cbo.enabled" -> true) {
       for (change <- Seq("INSERT OVERWRITE db.cached SELECT * FROM db.fact WHERE k < 0", "TRUNCATE TABLE db.cached")) {

@@ -23,7 +23,7 @@ import org.apache.spark.sql.connector.expressions.{Expressions, Literal, NamedRe
 import org.apache.spark.sql.connector.metric.{CustomMetric, CustomSumMetric, CustomTaskMetric}
 import org.apache.spark.sql.connector.read.colstats.{ColumnStatistics, Histogram}
 import org.apache.spark.sql.connector.read.{Scan, ScanBuilder, Statistics}
-import org.apache.spark.sql.types.{DateType, Decimal, DecimalType, IntegerType}
+import org.apache.spark.sql.types.{DateType, Decimal, DecimalType, IntegerType, TimestampNTZType}
 import org.apache.spark.sql.util.CaseInsensitiveStringMap
 
 import io.penstock.skipping.index.{ColumnEntry, FileEntry, IndexedScan, SkippedPaths, TableIndex}
@@ -170,17 +170,20 @@ final class IndexedQueryScan private (
     if (!origin.spark.sessionState.conf.cboEnabled) known
     else {
       val present = files
-      val counted = fields.map { field =>
-        val name: NamedReference = Expressions.column(quoteIfNeeded(field.column.name))
-        name -> field.summary(present, Option(known.columnStats.get(name)))
+      // Spark's estimator fails with the query where it knows statistics of a time without a zone (FilterEstimation).
+      val (withoutZone, estimated) = fields.partition(_.column.dataType == TimestampNTZType)
+      val counted = estimated.map { field =>
+        reference(field) -> field.summary(present, Option(known.columnStats.get(reference(field))))
       }
       new Stats(
         known.sizeInBytes.orElse(Long.MaxValue),
         known.numRows.orElse(Long.MaxValue),
-        (known.columnStats.asScala ++ counted).asJava
+        ((known.columnStats.asScala ++ counted).toMap -- withoutZone.map(reference)).asJava
       )
     }
   }
+
+  private def reference(field: Field): NamedReference = Expressions.column(quoteIfNeeded(field.column.name))
 
   override def supportedCustomMetrics(): Array[CustomMetric] =
     super.supportedCustomMetrics() ++ Array(new FilesSkippedByKeys, new BytesSkippedByKeys)
