@@ -129,7 +129,11 @@ def test_iceberg_tables_are_made_changed_and_asked_beside_all_others(penstock: C
         OUTSIDE.format(root=Lakes(shared_home).get(EMBEDDED).root),
         tables.conversion(replace(plain, name="outside", kind="external"), None),
     ]
-    ran = penstock.sql(";".join([*statements, STAYS, *converting, CONVERTED, DROP])).results
+    ran = penstock.sql(";".join([*statements, STAYS, *converting, CONVERTED])).results
+    exit_code, _, refused = penstock.run("tables", "maintain", "ice.twin")
+    assert exit_code != 0
+    assert "ice.twin cannot be maintained" in refused, "it shares its files with ice.plain"
+    penstock.sql(DROP)
     (small, old, orphans, joined, _, expired, deleted, _, _, orders_expired, _, *rest) = map(records, ran)
     stay, (twin, _, outside, _, _, *sums) = rest[:3], rest[3:11]
     assert (orphans, deleted) == ([], [])

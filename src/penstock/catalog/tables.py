@@ -52,6 +52,11 @@ class Table(JsonRecord):
     rows: int | None
     size_bytes: int | None
     columns: tuple[Column, ...]
+    keeps_files: bool = False
+    """True for an Iceberg table that may share files with others, so that Iceberg deletes none (`gc.enabled` is false).
+
+    Only the metastore tells it: the API does not, so that a table from there has False.
+    """
 
     @property
     def full_name(self) -> str:
@@ -65,7 +70,9 @@ class Table(JsonRecord):
         return "none" if self.rows is None and self.size_bytes is None else "table"
 
     def to_json(self) -> dict[str, Any]:
-        return {**super().to_json(), "statistics": self.statistics}
+        found = {**super().to_json(), "statistics": self.statistics}
+        del found["keeps_files"]
+        return found
 
 
 def matches_table(pattern: str | None, database: str, name: str) -> bool:
@@ -157,7 +164,12 @@ def _table(row: RowMapping, parameters: Mapping[str, str], columns: Iterable[Col
         rows=_number(parameters.get(f"{measured}numRows")),
         size_bytes=_number(parameters.get(f"{measured}totalSize")),
         columns=tuple(replace(column, analyzed=column.name in analyzed) for column in all_columns),
+        keeps_files=_is_iceberg(parameters) and any(parameters.get(key, "").lower() == "false" for key in _DELETES),
     )
+
+
+_DELETES = ("external.table.purge", "gc.enabled")
+"""The property that lets Iceberg delete a table's files: in the metastore it has the first name."""
 
 
 def _is_iceberg(parameters: Mapping[str, str]) -> bool:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.sql import types as spark
 
-from penstock.catalog.tables import Column, Table, _spark_columns, matches_table, sql_type
+from penstock.catalog.tables import Column, Table, _spark_columns, _table, matches_table, sql_type
 
 atoms = st.sampled_from(
     [
@@ -108,3 +110,23 @@ def test_the_statistics_of_a_table_are_said_to_be_no_better_than_they_are() -> N
     assert table(Column("a", "int")).statistics == "none"
     assert table(Column("a", "int"), size=10).statistics == "table"
     assert table(Column("a", "int", analyzed=True), rows=0, size=0).statistics == "columns"
+
+
+@pytest.mark.parametrize(
+    ("parameters", "keeps"),
+    [
+        ({"table_type": "ICEBERG"}, False),
+        ({"table_type": "ICEBERG", "external.table.purge": "TRUE"}, False),
+        ({"table_type": "ICEBERG", "external.table.purge": "FALSE"}, True),
+        ({"table_type": "ICEBERG", "gc.enabled": "false"}, True),
+        ({"external.table.purge": "false"}, False),
+    ],
+)
+def test_an_iceberg_table_that_shares_its_files_is_known_by_its_property(
+    parameters: dict[str, str], *, keeps: bool
+) -> None:
+    row: Any = dict.fromkeys(("kind", "input_format", "path"), "") | dict.fromkeys(
+        ("database", "name", "location"), "a"
+    )
+    assert _table(row, parameters, (), 0).keeps_files is keeps
+    assert "keeps_files" not in _table(row, parameters, (), 0).to_json(), "the API's tables have no such field"

@@ -112,9 +112,13 @@ class World:
         names = {text: name for name, text in TEXTS.items()}
         lines = []
         statements = Path(source).read_text(encoding="utf-8").splitlines()
+        queries = 0
         for number, statement in enumerate(statements):
             line: dict[str, Any] = {"statement": statement, "started_ms": 0, "elapsed_ms": 100}
             name = names.get(statement.rstrip(";"))
+            queries += name is not None
+            if self.dies_after is not None and queries > self.dies_after:
+                break
             if name in self.failing:
                 line["error"] = "boom"
             else:
@@ -124,7 +128,7 @@ class World:
                 line |= {"columns": [{"name": "x", "type": kind}], "rows": answers[name] if name else []}
             lines.append(line)
         self.store.put_lines(output.removeprefix("s3a://bucket/"), lines)
-        return State.FAILED if self.failing else State.FINISHED
+        return State.FAILED if self.failing or self.dies_after is not None else State.FINISHED
 
     def load(self, arguments: dict[str, str]) -> State:
         if arguments["--location"].startswith("file:"):

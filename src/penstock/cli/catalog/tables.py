@@ -17,7 +17,7 @@ from penstock.cli import options, sql
 from penstock.cli.catalog import index
 from penstock.cli.output import Result, count, counted, plain_console, size
 from penstock.cli.target import catalog_table, catalog_tables, target
-from penstock.errors import InvalidInput
+from penstock.errors import InvalidInput, PenstockError
 
 if TYPE_CHECKING:
     from penstock.catalog.tables import Table
@@ -144,7 +144,8 @@ def convert(
     """Make an Iceberg table of a table's files. No row is copied.
 
     The new table lies beside this one, and both share the files: what is written to one is not in the other, and what
-    is deleted of this one is missing in the new one. With --in-place, no other job may use the table meanwhile.
+    is deleted of this one is missing in the new one, which penstock tables maintain therefore refuses. With --in-place,
+    no other job may use the table meanwhile.
     """
     if in_place and into:
         raise InvalidInput("--in-place and --into exclude each other", fix="omit one of them")
@@ -260,20 +261,39 @@ def maintain(
             why=f"one location contains the other: {found.location}",
             fix="CREATE TABLE … USING iceberg AS SELECT * writes the rows to a location of their own",
         )
+    if found.keeps_files:
+        raise _keeps_files(found)
     engine = target()
     spec = sql.application(engine, lake, sized(engine.usual_size()), name=f"maintain {found.full_name}")
-    results = sql.answers(
-        engine,
-        spec,
-        ";\n".join(maintenance(found, kept, dry_run=dry_run, now=datetime.now(timezone.utc))),
-        problem=f"{found.full_name} was not maintained to the end",
-        fix="correct the cause above and run it again; every step that had ended stays done",
-    )
+    try:
+        results = sql.answers(
+            engine,
+            spec,
+            ";\n".join(maintenance(found, kept, dry_run=dry_run, now=datetime.now(timezone.utc))),
+            problem=f"{found.full_name} was not maintained to the end",
+            fix="correct the cause above and run it again; every step that had ended stays done",
+        )
+    except PenstockError as error:
+        # A service does not say of a table whether it keeps its files.
+        raise _keeps_files(found) if _KEEPS_FILES in (error.why or "") else error from None
     done = _maintained(results, dry_run=dry_run)
     if as_json:
         typer.echo(json.dumps({"table": found.full_name, "dry_run": dry_run, **done}, indent=2))
     else:
         _print_maintained(found.full_name, done, dry_run=dry_run)
+
+
+_KEEPS_FILES = "GC is disabled"
+"""The words of Iceberg's refusal to delete files."""
+
+
+def _keeps_files(found: Table) -> InvalidInput:
+    return InvalidInput(
+        f"{found.full_name} cannot be maintained",
+        why="it shares files with the table that it was made from by penstock tables convert: its property gc.enabled "
+        "is false, and Iceberg deletes none of its files",
+        fix="CREATE TABLE … USING iceberg AS SELECT * writes the rows to files of their own",
+    )
 
 
 def _overlap(one: Table, other: Table) -> bool:

@@ -166,8 +166,8 @@ def engines_command(
 ) -> None:
     """Run TPC-DS on each engine over the same tables, in turns. Exit code 9 if an answer is wrong.
 
-    The results are times, core-seconds, memory and cost. An engine of one process gets the cores and memory of an
-    executor. DuckDB outside Penstock verifies every answer from the same files.
+    The results are times, core-seconds and memory; penstock lab price RUN RUN adds the cost. An engine of one process
+    gets the cores and memory of an executor. DuckDB outside Penstock verifies every answer from the same files.
     """
     from penstock.engine.engines.registry import ENGINES, engine_named
     from penstock.lab.experiment import Arm

@@ -23,6 +23,8 @@ _SIGNED_ZEROS = re.compile(r"/|(?<!\w)[\d.]*\d\.?(?:e[+-]?\d+|[df]\b)|\b(?:float
 """Literals and the operator that give floating-point numbers, among them -0.0, unless their input is decimal."""
 _AVERAGES = re.compile(r"\b(?:avg|stddev_samp)\s*\(", re.IGNORECASE)
 """Functions that give floating-point numbers, though -0.0 only for -0.0, unless their input is decimal."""
+_REMAINDER = re.compile("%")
+"""The operator that gives -0.0 for negative floating-point numbers."""
 _INTEGER = re.compile(r"(?<![\w.])\d+(?![\w.])")
 _LONG = re.compile(r"(?<![\w.])(?:\d{10,}|\d+l)\b", re.IGNORECASE)
 _TIMESTAMPS = re.compile(r"\b(?:timestamp|timestamp_ltz)\b", re.IGNORECASE)
@@ -41,6 +43,22 @@ _COALESCE = re.compile(
 """A coalesce; it has no groups where it is not one of a column and a literal."""
 _VALUES = re.compile(r"\bvalues\b", re.IGNORECASE)
 _ORDER = re.compile(r"\b(?:over|rank|order\s+by)\b", re.IGNORECASE)
+_LISTS = re.compile(r"\bin\s*\((?!\s*(?:select|with|values|from|table)\b)|\bor\b", re.IGNORECASE)
+"""Lists of values, and the operator from chains of which Sail makes such lists."""
+_COMPARISONS = re.compile(
+    r"[<=>]|\b(?:between|case|cube|distinct|group|in|like|max|min|natural|rollup|table|using)\b|\(\s*from\b",
+    re.IGNORECASE,
+)
+"""The operators and words that compare values or group by them, with those that do so without naming a column."""
+_FLOATING = ("float", "double", "real")
+_SELECT_LIST = re.compile(r"\bselect\b(?P<items>.*?)(?=\bfrom\b|$)", re.IGNORECASE | re.DOTALL)
+_SHOWN_ITEM = re.compile(
+    r"\s*(?:(?P<total>(?:avg|count|stddev_samp|sum)\s*\(\s*[\w.]+\s*\))|(?:[\w.]+|(?:\w+\.)*\*))"
+    r"(?:\s+(?:as\s+)?(?P<alias>\w+))?\s*",
+    re.IGNORECASE,
+)
+"""An item of a select list that shows a column or its total, without comparing its values."""
+_COUNT_ROWS = re.compile(r"\bcount\s*\(\s*\*\s*\)", re.IGNORECASE)
 _INTERVAL = re.compile(r"\binterval\b", re.IGNORECASE)
 _PRECISION = re.compile(r"\bdecimal\((\d+)", re.IGNORECASE)
 _WIDEST_TO_SUM = 28
@@ -169,7 +187,12 @@ class _Question:
 
     @property
     def signed_zeros(self) -> str | None:
-        return self.having("float", "double", "real") or self.found(_SIGNED_ZEROS)
+        return self.having(*_FLOATING) or self.computed_zeros
+
+    @property
+    def computed_zeros(self) -> str | None:
+        remainder = self.found(_REMAINDER) if self.found(_AVERAGES) else None
+        return self.found(_SIGNED_ZEROS) or remainder
 
     @property
     def floats(self) -> str | None:
@@ -296,6 +319,53 @@ def _order(question: _Question) -> str | None:
     return zeros and f"Sail ranks -0.0 before 0.0 among floating-point numbers ({zeros}), and Spark ranks them alike"
 
 
+def _lists(question: _Question) -> str | None:
+    # Sail compares the bits of a list's values (apache/datafusion#25186).
+    zeros = question.computed_zeros if question.found(_LISTS) else None
+    return zeros and f"Sail does not find -0.0 ({zeros}) in lists and chains of OR that have 0, and Spark does"
+
+
+def _not_numbers(question: _Question) -> str | None:
+    if question.found(_COMPARISONS) is None:
+        return None
+    rest = _without_shown(_COUNT_ROWS.sub("count(1)", question.code), question.tables)
+    words = _words(rest)
+    # A quoted name may be any column's, and a star or a natural join has them all.
+    hidden = "``" in rest or _STAR.search(rest) or words & {"natural", "table"} or re.search(r"\(\s*from\b", rest)
+    for table in question.tables:
+        if (names := _floating_columns(table)) and (hidden or names & words):
+            return f"Sail compares NaN and -0.0 among floating-point numbers ({table.full_name}) otherwise than Spark"
+    return None
+
+
+def _without_shown(code: str, tables: Sequence[Table]) -> str:
+    """The code without the select list, if there is one alone and it only shows its floating-point numbers."""
+    lists = list(_SELECT_LIST.finditer(code))
+    if len(lists) != 1 or _words(code) & {"distinct", "natural"}:
+        return code
+    rest = f"{code[: lists[0].start()]} {code[lists[0].end() :]}"
+    words = _words(rest)
+    floating = {name for table in tables for name in _floating_columns(table)}
+    for text in lists[0]["items"].split(","):
+        item = _SHOWN_ITEM.fullmatch(text)
+        if item is None:
+            return code
+        if "*" in text or floating & _words(text):
+            # GROUP BY may name an item that is no total by its number, or as one of ALL; any clause by its alias.
+            grouped = "group" in words and item["total"] is None
+            if grouped or (item["alias"] or "").lower() in words:
+                return code
+    return rest
+
+
+def _words(code: str) -> set[str]:
+    return set(re.findall(r"\w+", code.lower()))
+
+
+def _floating_columns(table: Table) -> set[str]:
+    return {one.name.lower() for one in table.columns if any(_is_of(one.type, kind) for kind in _FLOATING)}
+
+
 _RULES: tuple[Callable[[_Question], str | None], ...] = (
     _cut_digits,
     _intervals,
@@ -306,6 +376,8 @@ _RULES: tuple[Callable[[_Question], str | None], ...] = (
     _branches,
     _fallbacks,
     _order,
+    _lists,
+    _not_numbers,
 )
 """The rules against Sail that lie in operators and types, each of which returns its reason."""
 
@@ -324,4 +396,9 @@ def _refusal(table: Table) -> str | None:
 
 
 def _has(table: Table, kind: str) -> bool:
-    return any(re.search(rf"\b{kind}\b", column.type, re.IGNORECASE) for column in table.columns)
+    return any(_is_of(column.type, kind) for column in table.columns)
+
+
+def _is_of(column_type: str, kind: str) -> bool:
+    """Return whether the type, or a type within it, is of a kind."""
+    return re.search(rf"\b{kind}\b", column_type, re.IGNORECASE) is not None

@@ -1,7 +1,8 @@
 """The common part of drivers that run SQL statements in one process: command line, progress, results in the lake.
 
 The results have the form of `io.penstock.sql.SqlRunner`, and so have the exit codes: 0, 1 for a statement that failed,
-after which none runs without `--keep-going`, and 2 for a wrong command line.
+after which none runs without `--keep-going`, and 2 for a wrong command line. They wait in a file for the end, and are
+stored every few seconds before: a process that is killed loses those of its last seconds alone.
 """
 
 from __future__ import annotations
@@ -25,6 +26,11 @@ from penstock.lake.model import Lake
 from penstock.model import ProcessSize
 
 _log = logging.getLogger("penstock.statements")
+
+_STORE_SECONDS = 5.0
+"""The least time between two stores of the results."""
+_STORE_PAUSES = 20
+"""The same as a multiple of the time that the first of them took: storing takes a twentieth of the time at most."""
 
 S = TypeVar("S")
 
@@ -73,8 +79,9 @@ def main(arguments: list[str], run: Callable[[Given], Iterable[dict[str, Any]]])
 def _run(given: argparse.Namespace, run: Callable[[Given], Iterable[dict[str, Any]]]) -> int:
     started = time.monotonic()
     size, lake, metastore = opened(json.loads(given.access.read_text(encoding="utf-8")))
-    results = list(
-        run(
+    problem = None
+    with Results(lake, given.output, Path.cwd() / "results.jsonl") as results:
+        for result in run(
             Given(
                 size,
                 lake,
@@ -86,15 +93,57 @@ def _run(given: argparse.Namespace, run: Callable[[Given], Iterable[dict[str, An
                 Progress(given.cluster),
                 given.artifacts,
             )
-        )
-    )
-    content = "".join(json.dumps(result, ensure_ascii=False, allow_nan=False) + "\n" for result in results)
-    lake.store.put(lake.lake.key(given.output), content.encode())
+        ):
+            results.add(result)
+            problem = problem or result.get("error")
     summarize(given.cluster, started)
-    problem = next((result["error"] for result in results if "error" in result), None)
     if problem is not None:
         print(problem, file=sys.stderr)
     return 0 if problem is None else 1
+
+
+class Results:
+    """The results of the statements that have ended: lines of a file, which are stored in the lake at an address.
+
+    Stores all at the end of a `with` block. After an exception those that there are, if any, are stored.
+    """
+
+    def __init__(self, lake: LakeAccess, address: str, file: Path) -> None:
+        self._lake = lake
+        self._key = lake.lake.key(address)
+        self._path = file
+        self._file = file.open("w", encoding="utf-8")
+        self._stored = time.monotonic()
+        self._pause = _STORE_SECONDS
+
+    def __enter__(self) -> Results:
+        return self
+
+    def __exit__(self, kind: object, error: object, trace: object) -> None:
+        with self._file:
+            if error is None:
+                self._store()
+            elif self._file.tell():
+                self._store_early()
+
+    def add(self, result: Mapping[str, Any]) -> None:
+        self._file.write(json.dumps(result, ensure_ascii=False, allow_nan=False) + "\n")
+        if time.monotonic() - self._stored >= self._pause:
+            self._store_early()
+
+    def _store_early(self) -> None:
+        started = time.monotonic()
+        try:
+            self._store()
+        except PenstockError as error:
+            # The store at the end is the one that counts.
+            _log.warning("the results so far were not stored: %s", error)
+        self._stored = time.monotonic()
+        self._pause = max(_STORE_SECONDS, _STORE_PAUSES * (self._stored - started))
+
+    def _store(self) -> None:
+        self._file.flush()
+        self._lake.store.put(self._key, self._path)
 
 
 def log_below(artifacts: Path) -> None:

@@ -86,10 +86,6 @@ class QueryScript:
         return len(self.dialect.settings) + 1
 
     @property
-    def statements(self) -> int:
-        return self.before + len(self.queries) * self._rounds
-
-    @property
     def _rounds(self) -> int:
         return self.warm_iterations + self.iterations
 
@@ -150,9 +146,9 @@ def run_script(
     name: str,
     doing: Callable[[str], None],
 ) -> tuple[JobResult, list[dict[str, Any]]]:
-    """Run the script in one application of the engine; return its result, and a line for each statement.
+    """Run the script in one application of the engine; return its result, and a line for each statement that ended.
 
-    Raises `ClusterError` where the application did not reach the end of the script.
+    Raises the application's failure where it stored no line.
     """
 
     def progress(description: str) -> None:
@@ -170,7 +166,4 @@ def run_script(
             doing=progress,
             must_succeed=False,
         )
-    results = session.report_of(ran, output)
-    if len(results) < script.statements:
-        ran.explain()
-    return ran, results
+    return ran, session.report_of(ran, output)

@@ -17,7 +17,7 @@ from penstock.cli import main, sql
 from penstock.cli.catalog import index, tables
 from penstock.cli.options import SERVER_VARIABLE
 from penstock.engine.policy.scheduling import Instance
-from penstock.errors import InvalidInput
+from penstock.errors import InvalidInput, PenstockError
 from penstock.model import ClusterSize, ProcessSize
 
 DONE = {
@@ -200,6 +200,28 @@ def test_a_table_among_anothers_files_is_not_maintained(
     with pytest.raises(InvalidInput, match=r"cannot be distinguished from those of db\.other"):
         penstock(tables.app, "maintain", "iceberg.orders")
     assert maintained == []
+
+
+def test_a_table_that_shares_its_files_is_not_maintained(
+    maintained: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tables, "catalog_table", lambda _: replace(ORDERS, keeps_files=True))
+    with pytest.raises(InvalidInput, match=r"db\.orders cannot be maintained") as refused:
+        penstock(tables.app, "maintain", "db.orders")
+    assert "shares files with the table that it was made from" in (refused.value.why or "")
+    assert maintained == []
+
+
+def test_a_service_s_table_that_shares_its_files_has_the_same_refusal(
+    maintained: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def answers(*_: object, problem: str, fix: str) -> list[dict[str, Any]]:
+        why = "Cannot expire snapshots: GC is disabled (deleting files may corrupt other tables)"
+        raise PenstockError(problem, why=why, fix=fix)
+
+    monkeypatch.setattr(sql, "answers", answers)
+    with pytest.raises(InvalidInput, match=r"db\.orders cannot be maintained"):
+        penstock(tables.app, "maintain", "iceberg.orders")
 
 
 SALES = Table("db", "it's", "managed", "parquet", "s3a://lake/sales", 3, None, None, ())

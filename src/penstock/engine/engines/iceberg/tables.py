@@ -11,7 +11,7 @@ import io
 import itertools
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 from decimal import Decimal
@@ -216,7 +216,8 @@ def describe(table: Table, files: Sequence[ParquetFile], directory: str, reader:
     partitioned = [field for field in schema.fields if field.name not in own]
     written: dict[str, bytes] = {}
     if files:
-        metadata = _with_files(metadata, files, partitioned, f"{directory}/{metadata.table_uuid}", written)
+        partitions = [_partition(table, partitioned, file.values, reader) for file in files]
+        metadata = _with_files(metadata, files, partitions, f"{directory}/{metadata.table_uuid}", written)
     address, content = f"{directory}/{metadata.table_uuid}.metadata.json", metadata.model_dump_json()
     return Description(address, json.loads(content), {**written, address: content.encode()})
 
@@ -360,20 +361,19 @@ class _Kept(io.BytesIO):
 
 def _with_files(
     metadata: TableMetadata,
-    files: Iterable[ParquetFile],
-    partitioned: Sequence[NestedField],
+    files: Sequence[ParquetFile],
+    partitions: Sequence[Record],
     place: str,
     written: dict[str, bytes],
 ) -> TableMetadata:
     schema, spec = metadata.schema(), metadata.spec()
 
-    def entry(file: ParquetFile) -> ManifestEntry:
-        values = (_value(of.field_type, text) for of, text in zip(partitioned, file.values, strict=True))
+    def entry(file: ParquetFile, partition: Record) -> ManifestEntry:
         given: dict[str, Any] = {
             "content": DataFileContent.DATA,
             "file_path": file.address,
             "file_format": FileFormat.PARQUET,
-            "partition": Record(*values),
+            "partition": partition,
             "record_count": file.rows,
             "file_size_in_bytes": file.size_bytes,
             **_statistics(schema, file),
@@ -383,8 +383,8 @@ def _with_files(
 
     entries = _Object(f"{place}-m0.avro", written)
     with write_manifest(2, spec, schema, entries, _SNAPSHOT, "null") as manifest:
-        for file in files:
-            manifest.add_entry(entry(file))
+        for file, partition in zip(files, partitions, strict=True):
+            manifest.add_entry(entry(file, partition))
     listed = _Object(f"{place}.avro", written)
     with write_manifest_list(2, listed, _SNAPSHOT, None, 1, "null") as manifests:
         manifests.add_manifests([manifest.to_manifest_file()])
@@ -432,15 +432,43 @@ def _as_bytes(kind: IcebergType, least: Any, greatest: Any) -> tuple[bytes, byte
     return None
 
 
+def _partition(table: Table, fields: Sequence[NestedField], texts: Sequence[str], reader: Reader) -> Record:
+    """The values of a file's partition. Raises `InvalidInput` where one is not of its column's type."""
+
+    def value(field: NestedField, text: str) -> Any:
+        try:
+            return _value(field.field_type, text)
+        except ValueError as other:
+            why = f"the partition {field.name}={text} has no value of the type {field.field_type}"
+            raise refusal(table, reader.title, why) from other
+
+    return Record(*(value(field, text) for field, text in zip(fields, texts, strict=True)))
+
+
+_INTEGER = re.compile(r"[+-]?[0-9]+")
+_DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
+_BITS = {IntegerType: 32, LongType: 64}
+_BOOLEANS = {"true": True, "false": False}
+
+
 def _value(kind: IcebergType, text: str) -> Any:
-    """The value of a partition column that the catalog has as a text. Raises `ValueError` for one of another type."""
+    """The value of a partition column that the catalog has as a text.
+
+    Raises `ValueError` for one of another type, and for forms that other engines may read otherwise than Spark.
+    """
     if text == NULL_PARTITION:
         return None
     match kind:
         case IntegerType() | LongType():
-            return int(text)
+            bound = 1 << _BITS[type(kind)] - 1
+            if _INTEGER.fullmatch(text) and -bound <= int(text) < bound:
+                return int(text)
         case BooleanType():
-            return {"true": True, "false": False}[text.lower()]
+            if text.lower() in _BOOLEANS:
+                return _BOOLEANS[text.lower()]
         case DateType():
-            return date_str_to_days(text)
-    return text
+            if _DATE.fullmatch(text):
+                return date_str_to_days(text)
+        case _:
+            return text
+    raise ValueError(text)

@@ -27,7 +27,15 @@ from penstock.engine.engines.sail.statements import in_sails_words
 from penstock.engine.engines.statement_driver import log_below, opened, summarize
 from penstock.errors import InvalidInput, PenstockError
 
-_READING = frozenset({"sql_command", "create_dataframe_view", "register_function"})
+_READING = frozenset(
+    {
+        "sql_command",
+        "create_dataframe_view",
+        "register_function",
+        "register_table_function",
+        "remove_cached_remote_relation_command",
+    }
+)
 """Spark Connect's commands that write nothing."""
 _FIX = "run the file with --engine spark"
 

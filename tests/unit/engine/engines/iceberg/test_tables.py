@@ -72,6 +72,26 @@ def test_a_partition_s_value_has_the_column_s_type(tmp_path: Path, kind: str, te
     assert row == {"id": 1, "part": value}
 
 
+@pytest.mark.parametrize(
+    ("kind", "text"),
+    [
+        ("int", "abc"),
+        ("int", "1_000"),
+        ("int", "2147483648"),
+        ("bigint", "9223372036854775808"),
+        ("boolean", "yes"),
+        ("date", "2026-02-30"),
+        ("date", "20260228"),
+    ],
+)
+def test_a_partition_whose_value_is_not_of_the_column_s_type_is_refused(tmp_path: Path, kind: str, text: str) -> None:
+    table = a_table(Column("id", "bigint"), Column("part", kind, partition=True))
+    with pytest.raises(InvalidInput, match=r"sales\.t cannot be read by Sail") as refused:
+        describe(table, [written(tmp_path / "1.parquet", {"id": [1]}, text)], "s3a://lake/d", READER)
+    assert f"part={text}" in (refused.value.why or "")
+    assert refused.value.fix == "use --engine spark"
+
+
 def test_columns_are_found_by_name_in_any_case_and_absent_ones_are_null(tmp_path: Path) -> None:
     table = a_table(Column("Id", "bigint"), Column("more", "string"))
     one = written(tmp_path / "1.parquet", {"ID": [1]})

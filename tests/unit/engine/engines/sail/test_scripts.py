@@ -8,6 +8,14 @@ from pyspark.sql.connect.proto import Command, Plan
 from penstock.engine.engines.sail.scripts import require_reading_plan
 from penstock.errors import InvalidInput
 
+READING = {
+    "sql_command",
+    "create_dataframe_view",
+    "register_function",
+    "register_table_function",
+    "remove_cached_remote_relation_command",
+}
+
 
 def of_statement(query: str, *, with_views: bool = False) -> Plan:
     plan = Plan()
@@ -31,7 +39,7 @@ def test_statements_that_write_are_refused_and_others_put_into_sail_s_words(with
 def test_only_commands_that_are_known_to_write_nothing_pass(command: str) -> None:
     plan = Plan()
     getattr(plan.command, command).SetInParent()
-    if command in {"sql_command", "create_dataframe_view", "register_function"}:
+    if command in READING:
         require_reading_plan(plan)
     else:
         with pytest.raises(InvalidInput) as refused:
