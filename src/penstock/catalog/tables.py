@@ -53,10 +53,7 @@ class Table(JsonRecord):
     size_bytes: int | None
     columns: tuple[Column, ...]
     keeps_files: bool = False
-    """True for an Iceberg table that may share files with others, so that Iceberg deletes none (`gc.enabled` is false).
-
-    Only the metastore tells it: the API does not, so that a table from there has False.
-    """
+    """True for an Iceberg table that may share files with others: Iceberg deletes none (`gc.enabled` is false)."""
 
     @property
     def full_name(self) -> str:
@@ -70,9 +67,7 @@ class Table(JsonRecord):
         return "none" if self.rows is None and self.size_bytes is None else "table"
 
     def to_json(self) -> dict[str, Any]:
-        found = {**super().to_json(), "statistics": self.statistics}
-        del found["keeps_files"]
-        return found
+        return {**super().to_json(), "statistics": self.statistics}
 
 
 def matches_table(pattern: str | None, database: str, name: str) -> bool:

@@ -285,6 +285,7 @@ class Table(_Response):
     rows: int | None = Field(description="As last analyzed; null if it never was.")
     size_bytes: int | None
     columns: list[Column]
+    keeps_files: bool = Field(description="Whether an Iceberg table may share files with others: none is deleted.")
     statistics: str = Field(description="The optimizer's statistics: none, table, or columns.")
 
 

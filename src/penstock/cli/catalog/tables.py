@@ -274,7 +274,7 @@ def maintain(
             fix="correct the cause above and run it again; every step that had ended stays done",
         )
     except PenstockError as error:
-        # A service does not say of a table whether it keeps its files.
+        # An older service does not say of a table whether it keeps its files.
         raise _keeps_files(found) if _KEEPS_FILES in (error.why or "") else error from None
     done = _maintained(results, dry_run=dry_run)
     if as_json:
