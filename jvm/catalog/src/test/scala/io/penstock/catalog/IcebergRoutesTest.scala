@@ -11,7 +11,9 @@ import org.apache.iceberg.inmemory.{InMemoryCatalog, InMemoryFileIO}
 import org.apache.iceberg.rest.RESTResponse
 import org.apache.iceberg.rest.responses._
 import org.apache.iceberg.types.Types
+import org.apache.iceberg.view.SQLViewRepresentation
 import org.apache.iceberg.{DataFiles, FileFormat, PartitionSpec, Schema}
+import org.apache.spark.sql.penstock.MetastoreTables
 import org.scalatest.funsuite.AnyFunSuite
 
 class IcebergRoutesTest extends AnyFunSuite {
@@ -65,6 +67,27 @@ class IcebergRoutesTest extends AnyFunSuite {
     assert(listed.identifiers.asScala == Seq(TableIdentifier.of("stock", "a/b")))
     assert(fixture.ask("DELETE", "namespaces/stock/tables/a%2Fb").isEmpty)
     intercept[NoSuchTableException](fixture.ask("GET", "namespaces/stock/tables/a%2Fb"))
+  }
+
+  private def askOf(metastore: LocalMetastore)(method: String, path: String, body: String): Option[RESTResponse] =
+    new IcebergRoutes(metastore.catalog).respond(method, s"/v1/lake/$path", Map(), body.getBytes(UTF_8))
+
+  private def viewNamed(name: String): String = s"""{"name": "$name", "schema": $columns, "properties": {},
+    "view-version": {"version-id": 1, "timestamp-ms": 1, "schema-id": 0, "summary": {"engine-name": "trino"},
+      "representations": [{"type": "sql", "sql": "SELECT id FROM orders", "dialect": "trino"}],
+      "default-namespace": ["stock"]}}"""
+
+  test("a view is created and loaded, and the metastore has it by the mark at which Spark refuses it") {
+    val metastore = new LocalMetastore
+    val ask = askOf(metastore) _
+    ask("POST", "namespaces/sales/views", viewNamed("open"))
+    val loaded = ask("GET", "namespaces/sales/views/open", "").get.asInstanceOf[LoadViewResponse]
+    val version = loaded.metadata.currentVersion
+    assert(version.defaultNamespace == Namespace.of("stock"))
+    assert(version.representations.asScala.head.asInstanceOf[SQLViewRepresentation].sql == "SELECT id FROM orders")
+    val stored = metastore.tables("sales.open")
+    assert(stored.getTableType == "VIRTUAL_VIEW")
+    assert(MetastoreTables.isIcebergView(stored.getParameters.asScala.toMap))
   }
 
   test("a commit that names a state which is no longer the table's is refused") {
