@@ -20,7 +20,7 @@ import org.apache.iceberg.shaded.com.fasterxml.jackson.databind.{
   PropertyNamingStrategies
 }
 import org.apache.iceberg.view.BaseMetastoreViewCatalog
-import org.apache.iceberg.{BaseTable, CatalogUtil, MetadataUpdate, TableProperties}
+import org.apache.iceberg.{BaseTable, CatalogUtil, MetadataUpdate, TableProperties, UpdateRequirement}
 
 /**
  * Iceberg's REST catalog protocol over the Hive metastore, in which its tables lie beside all others.
@@ -57,9 +57,10 @@ private[catalog] final class IcebergRoutes(catalog: BaseMetastoreViewCatalog wit
     Endpoint.V1_CREATE_TABLE -> answer { call =>
       val request = call.body[CreateTableRequest]
       check(call.namespace, Option(request.location), request.properties)
-      val made =
+      val made = creating(request.name) {
         if (request.stageCreate) CatalogHandlers.stageTableCreate(catalog, call.namespace, request)
         else CatalogHandlers.createTable(catalog, call.namespace, request)
+      }
       opened(call, made)
     },
     Endpoint.V1_LOAD_TABLE -> answer(call =>
@@ -69,7 +70,8 @@ private[catalog] final class IcebergRoutes(catalog: BaseMetastoreViewCatalog wit
     Endpoint.V1_UPDATE_TABLE -> answer { call =>
       val request = call.body[UpdateTableRequest]
       check(call.namespace, request)
-      CatalogHandlers.updateTable(catalog, call.table, request)
+      def update = CatalogHandlers.updateTable(catalog, call.table, request)
+      if (creates(request)) creating(call.table.name)(update) else update
     },
     Endpoint.V1_DELETE_TABLE -> done(call => if (call.purge) purge(call.table) else drop(call.table)),
     Endpoint.V1_RENAME_TABLE -> done(call => CatalogHandlers.renameTable(catalog, call.renaming)),
@@ -79,7 +81,7 @@ private[catalog] final class IcebergRoutes(catalog: BaseMetastoreViewCatalog wit
     Endpoint.V1_CREATE_VIEW -> answer { call =>
       val request = call.body[CreateViewRequest]
       check(call.namespace, Option(request.location), request.properties)
-      CatalogHandlers.createView(catalog, call.namespace, request)
+      creating(request.name)(CatalogHandlers.createView(catalog, call.namespace, request))
     },
     Endpoint.V1_LOAD_VIEW -> answer(call => CatalogHandlers.loadView(catalog, call.view)),
     Endpoint.V1_VIEW_EXISTS -> done(call => CatalogHandlers.viewExists(catalog, call.view)),
@@ -120,6 +122,17 @@ private[catalog] final class IcebergRoutes(catalog: BaseMetastoreViewCatalog wit
         .addConfig(Delegable, "true")
         .build()
     else table
+
+  /** Iceberg's own catalog says of a name that a table of another format has that there is no Iceberg table of it. */
+  private def creating[T](name: String)(create: => T): T =
+    try create
+    catch {
+      case _: NoSuchIcebergTableException | _: NoSuchIcebergViewException =>
+        throw new AlreadyExistsException("%s exists already, and is not Iceberg's: choose another name", name)
+    }
+
+  private def creates(request: UpdateTableRequest): Boolean =
+    request.requirements.asScala.exists(_.isInstanceOf[UpdateRequirement.AssertTableDoesNotExist])
 
   /** Iceberg's own catalog would drop a table of another format, which it does not list. */
   private def drop(table: TableIdentifier): Unit = {

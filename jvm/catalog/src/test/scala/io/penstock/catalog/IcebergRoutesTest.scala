@@ -90,6 +90,26 @@ class IcebergRoutesTest extends AnyFunSuite {
     assert(MetastoreTables.isIcebergView(stored.getParameters.asScala.toMap))
   }
 
+  test("a name that a table of another format has is taken, and not missing") {
+    val metastore = new LocalMetastore
+    metastore.addParquet("plain")
+    val ask = askOf(metastore) _
+    val created = """"requirements": [{"type": "assert-create"}], "updates": []"""
+    for (
+      (path, body) <- Seq(
+        "tables" -> s"""{"name": "plain", "schema": $columns}""",
+        "tables" -> s"""{"name": "plain", "schema": $columns, "stage-create": true}""",
+        "tables/plain" -> s"{$created}",
+        "views" -> viewNamed("plain")
+      )
+    ) {
+      val error = IcebergRoutes.error(intercept[Exception](ask("POST", s"namespaces/sales/$path", body)))
+      assert((error.code, error.`type`) == ((409, "AlreadyExistsException")), body)
+    }
+    val missing = intercept[Exception](ask("GET", "namespaces/sales/tables/plain", ""))
+    assert(IcebergRoutes.error(missing).code == 404)
+  }
+
   test("a commit that names a state which is no longer the table's is refused") {
     val fixture = new Fixture
     fixture.create("orders")
