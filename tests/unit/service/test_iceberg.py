@@ -13,7 +13,7 @@ import pytest
 
 from penstock.catalog.tables import OWNER
 from penstock.engine.tokens import EVERY_INSTANCE, Caller, Scope
-from penstock.errors import CatalogError, Forbidden, InvalidInput, NotFound, PenstockError
+from penstock.errors import CatalogError, Forbidden, InvalidInput, LakeError, NotFound, PenstockError, QuotaExceeded
 from penstock.service.iceberg import catalog as iceberg
 from penstock.service.iceberg.catalog import Action, IcebergFront, Intent, NoSuchNamespace, Request, Rights, intent_of
 
@@ -161,9 +161,12 @@ class Vendor:
 
     def configuration(self, location: str, *, writing: bool, user: str) -> dict[str, str] | None:
         self.asked.append((location, writing, user))
+        self.works = True
         return None if location.endswith("none") else {"s3.access-key-id": "AKTEMP"}
 
 
+        if not self.works:
+            raise LakeError("The store issues no credentials")
 class Stage:
     def __init__(self, handler: Callable[[httpx.Request], httpx.Response]) -> None:
         self.sent: list[httpx.Request] = []
@@ -252,6 +255,18 @@ def test_what_a_caller_may_not_do_never_reaches_the_catalog() -> None:
 @pytest.mark.parametrize(
     "request_",
     [
+@pytest.mark.parametrize("request_", [delegated("POST", "namespaces/sales/tables", {"name": "orders"}), LOAD])
+def test_a_table_is_answered_without_credentials_while_the_store_issues_none(
+    request_: Request, caplog: pytest.LogCaptureFixture
+) -> None:
+    stage = Stage(table_at("s3a://lake/warehouse/sales.db/orders"))
+    stage.vendor.works = False
+    status, body = stage.ask(request_, TEAM_A)
+    assert (status, body["config"]) == (200, {})
+    assert "storage-credentials" not in body
+    assert "The store issues no credentials" in caplog.text
+
+
         asked("GET", "namespaces/sales/../stock/tables/gold"),
         asked("DELETE", "namespaces/sales/../stock/tables/gold", purgeRequested="true"),
         asked("POST", "namespaces/sales/../stock/properties", {"updates": {OWNER: "team-a"}}),

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import enum
 import json
+import logging
 import re
 import ssl
 from collections.abc import Callable, Mapping
@@ -36,7 +37,8 @@ _TIMEOUT = httpx.Timeout(600.0, connect=5.0)
 # No connection is kept: one that the catalog closed meanwhile would fail like a commit of unknown outcome.
 _LIMITS = httpx.Limits(max_connections=64, max_keepalive_connections=0)
 _ATTEMPTS = 5
-"""The processes that a request is sent to, of which all but the last were lost before they answered."""
+"""The times that a request is sent, of which all but the last were lost before they were answered."""
+_log = logging.getLogger(__name__)
 
 
 class Action(enum.Enum):
@@ -327,7 +329,12 @@ class IcebergFront:
         if body.get("config", {}).pop(_DELEGABLE, None) is None:
             return answer
         location = str(body["metadata"]["location"])
-        given = self._vendor.configuration(location, writing=writing, user=user)
+        try:
+            given = self._vendor.configuration(location, writing=writing, user=user)
+        except PenstockError as error:
+            # The table may have been created by this request: an error would say that it was not.
+            _log.warning("a client of Iceberg's catalog gets no credentials for %s: %s", location, error)
+            given = None
         if given is not None:
             body["config"].update(given)
             body["storage-credentials"] = [{"prefix": location, "config": given}]
