@@ -6,8 +6,10 @@ Each process changes tables with the lake's credentials, which it reads from pri
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import secrets
+import shutil
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,7 +18,7 @@ from pathlib import Path
 from penstock.catalog.database import Database
 from penstock.catalog.metastore import Metastore
 from penstock.engine.preparation import CredentialRenewal, Preparation, credentials_for
-from penstock.errors import CatalogError, MissingRequirement, PenstockError
+from penstock.errors import CatalogError, MissingRequirement, PenstockError, StateError
 from penstock.formats import configuration_xml, url_host
 from penstock.home import Home, write_atomically
 from penstock.lake import settings as lake_settings
@@ -46,13 +48,15 @@ class _Program:
     main: str
 
     @property
+    alone: bool
+    """Whether a lake has one at most: it has the port that clients know."""
     def user(self) -> str:
         """The name under which this process asks for credentials."""
         return f"{self.name}-{os.getpid()}"
 
 
-_METASTORE = _Program("metastore", "A metastore service", "io.penstock.catalog.MetastoreService")
-_ICEBERG = _Program("iceberg", "An Iceberg catalog", "io.penstock.catalog.IcebergService")
+_METASTORE = _Program("metastore", "A metastore service", "io.penstock.catalog.MetastoreService", alone=True)
+_ICEBERG = _Program("iceberg", "An Iceberg catalog", "io.penstock.catalog.IcebergService", alone=False)
 
 
 @dataclass
@@ -183,11 +187,7 @@ def _running(
         **(also or {}),
     }
     with (
-        home.lock(
-            f"{program.name}-{found.name}",
-            busy=f"{program.title} of lake {found.name} is running already",
-            fix="use its address, or end it first",
-        ),
+        _place(program, home, found) as directory,
         tool.run(
             program.main,
             arguments,
@@ -199,7 +199,7 @@ def _running(
                 f"-Dpenstock.log={home.root / f'{program.name}.log'}",
             ],
             jars=[*jvm.class_path(), Path(tool.PRIVATE)],
-            directory=home.root / program.name / found.name,
+            directory=directory,
         ) as process,
     ):
         yield _Access(program, found, own, given), process
@@ -214,6 +214,39 @@ def _serving(url: str, port: str, access: _Access, process: tool.ToolRun) -> Ite
     with contextlib.ExitStack() as stack:
         if isinstance(access.given, Lease):
             file = process.private / lake_settings.CREDENTIALS_FILE
+@contextlib.contextmanager
+def _place(program: _Program, home: Home, lake: Lake) -> Iterator[Path]:
+    """Hold a directory of a lake's for the private files of a process: `<lake>`, or `<lake>-2` beside another process.
+
+    Raises `StateError` where the program is to be alone and is not.
+    """
+
+    def lock(name: str) -> contextlib.AbstractContextManager[None]:
+        return home.lock(
+            f"{program.name}-{name}",
+            busy=f"{program.title} of lake {lake.name} is running already",
+            fix="use its address, or end it first",
+        )
+
+    root = home.root / program.name
+    with contextlib.ExitStack() as held:
+        for number in itertools.count(1):
+            name = lake.name if number == 1 else f"{lake.name}-{number}"
+            try:
+                held.enter_context(lock(name))
+            except StateError:
+                if program.alone:
+                    raise
+            else:
+                break
+        if not program.alone and root.is_dir():
+            # No later process may have the place of a killed one, whose credentials would stay.
+            for left in root.iterdir():
+                with contextlib.suppress(StateError), lock(left.name):
+                    shutil.rmtree(left, ignore_errors=True)
+        yield root / name
+
+
             renewal = CredentialRenewal(
                 access.program.user,
                 access.given,

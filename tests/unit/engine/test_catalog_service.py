@@ -13,7 +13,7 @@ import pytest
 
 from penstock.engine import catalog_service
 from penstock.engine.catalog_service import CatalogProcess, IcebergCatalog
-from penstock.errors import CatalogError, LakeError
+from penstock.errors import CatalogError, LakeError, StateError
 from penstock.home import Home
 from penstock.lake.model import Credentials, Lake
 from penstock.lake.settings import CREDENTIALS_FILE, parse_lease
@@ -154,3 +154,33 @@ def test_an_iceberg_catalog_that_ends_before_it_serves_says_why(programs: Progra
     programs.serving = True
     assert catalog.url() == "http://127.0.0.1:2"
     catalog.close()
+
+
+def place(home: Home, program: catalog_service._Program) -> contextlib.AbstractContextManager[Path]:
+    return catalog_service._place(program, home, LAKE)
+
+
+def test_each_service_of_a_home_has_an_iceberg_catalog_with_files_of_its_own(tmp_path: Path) -> None:
+    home, program = Home(tmp_path), catalog_service._ICEBERG
+    with place(home, program) as first, place(home, program) as second:
+        assert (first, second) == (tmp_path / "iceberg" / "lake", tmp_path / "iceberg" / "lake-2")
+    with place(home, program) as again:
+        assert again == first
+
+
+def test_what_a_killed_iceberg_catalog_left_is_removed_and_nothing_of_a_running_one(tmp_path: Path) -> None:
+    home, program = Home(tmp_path), catalog_service._ICEBERG
+    with place(home, program) as running:
+        killed = running.with_name("lake-7")
+        for directory in (running, killed):
+            directory.mkdir(parents=True)
+            (directory / "credentials").touch()
+        with place(home, program):
+            assert not killed.exists()
+            assert (running / "credentials").exists()
+
+
+def test_a_lake_has_one_metastore_service(tmp_path: Path) -> None:
+    home, program = Home(tmp_path), catalog_service._METASTORE
+    with place(home, program), pytest.raises(StateError, match="running already"), place(home, program):
+        pass
