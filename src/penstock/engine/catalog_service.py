@@ -38,6 +38,8 @@ _STORE = {
     "fs.s3a.audit.execution.interceptors": lake_settings.EMPTY_BODIES,
 }
 _KEY_FILE = "key"
+_ENDING_SECONDS = 0.5
+"""The time from a killed process's last connection to its end, at the most."""
 
 
 @dataclass(frozen=True)
@@ -46,10 +48,10 @@ class _Program:
     """The name of its directory, lock and log in the state directory."""
     title: str
     main: str
-
-    @property
     alone: bool
     """Whether a lake has one at most: it has the port that clients know."""
+
+    @property
     def user(self) -> str:
         """The name under which this process asks for credentials."""
         return f"{self.name}-{os.getpid()}"
@@ -78,6 +80,10 @@ class CatalogProcess:
     @property
     def ended(self) -> bool:
         return self._process.ended
+
+    def ended_within(self, seconds: float) -> bool:
+        """Wait so long for its end, and return whether it has ended."""
+        return self._process.ended_within(seconds)
 
     def end(self, because: PenstockError | None = None) -> None:
         """Let `wait` return, or raise `because`."""
@@ -124,13 +130,16 @@ class IcebergCatalog:
         self._process: CatalogProcess | None = None
         self.key = secrets.token_urlsafe(32)
 
-    def url(self, lost: str | None = None) -> str:
-        """Return the address of the process that serves now, of another one where that at `lost` does not answer.
+    def url(self, lost: str | None = None, *, refuses: bool = False) -> str:
+        """Return the address of the process that serves now.
 
-        Raises as `metastore_service` does.
+        `lost` is the address of one that broke a connection off. It is replaced if it has ended, or `refuses`
+        connections: while it lives it works for others, whose changes its end would break off. Raises `CatalogError` or
+        `LakeError` where database or lake do not work.
         """
         with self._turn:
-            if self._process is None or self._process.ended or self._process.url == lost:
+            found = self._process
+            if found is None or found.ended or (found.url == lost and (refuses or found.ended_within(_ENDING_SECONDS))):
                 self._held.close()
                 self._process = None
                 self._process = self._held.enter_context(self._serving())
@@ -206,15 +215,6 @@ def _running(
 
 
 @contextlib.contextmanager
-def _serving(url: str, port: str, access: _Access, process: tool.ToolRun) -> Iterator[CatalogProcess]:
-    """Renew the program's credentials while it serves at `port`, which is empty where it does not."""
-    if not port:
-        raise _failed(access.program, process)
-    service = CatalogProcess(f"{url}:{port}", access, process)
-    with contextlib.ExitStack() as stack:
-        if isinstance(access.given, Lease):
-            file = process.private / lake_settings.CREDENTIALS_FILE
-@contextlib.contextmanager
 def _place(program: _Program, home: Home, lake: Lake) -> Iterator[Path]:
     """Hold a directory of a lake's for the private files of a process: `<lake>`, or `<lake>-2` beside another process.
 
@@ -247,6 +247,15 @@ def _place(program: _Program, home: Home, lake: Lake) -> Iterator[Path]:
         yield root / name
 
 
+@contextlib.contextmanager
+def _serving(url: str, port: str, access: _Access, process: tool.ToolRun) -> Iterator[CatalogProcess]:
+    """Renew the program's credentials while it serves at `port`, which is empty where it does not."""
+    if not port:
+        raise _failed(access.program, process)
+    service = CatalogProcess(f"{url}:{port}", access, process)
+    with contextlib.ExitStack() as stack:
+        if isinstance(access.given, Lease):
+            file = process.private / lake_settings.CREDENTIALS_FILE
             renewal = CredentialRenewal(
                 access.program.user,
                 access.given,

@@ -37,6 +37,9 @@ class Java:
     def end(self) -> None:
         self.ended = True
 
+    def ended_within(self, _: float) -> bool:
+        return self.ended
+
     def lines(self) -> Iterator[str]:
         return iter((self.printed,) if self.printed else ())
 
@@ -135,12 +138,23 @@ def test_the_iceberg_catalog_is_started_once_and_again_after_it_ended(programs: 
     assert programs.left == 2
 
 
-def test_an_iceberg_catalog_that_does_not_answer_is_replaced_once(programs: Programs, tmp_path: Path) -> None:
+def test_an_iceberg_catalog_that_refuses_connections_is_replaced_once(programs: Programs, tmp_path: Path) -> None:
     catalog = IcebergCatalog(Home(tmp_path))
     first = catalog.url()
-    second = catalog.url(lost=first)
+    second = catalog.url(lost=first, refuses=True)
     # Another request lost the same one.
-    assert catalog.url(lost=first) == second != first
+    assert catalog.url(lost=first, refuses=True) == second != first
+    catalog.close()
+
+
+def test_an_iceberg_catalog_that_breaks_a_request_off_is_replaced_if_it_has_ended(
+    programs: Programs, tmp_path: Path
+) -> None:
+    catalog = IcebergCatalog(Home(tmp_path))
+    first = catalog.url()
+    assert catalog.url(lost=first) == first
+    programs.started[0].ended = True
+    assert catalog.url(lost=first) != first
     catalog.close()
 
 
