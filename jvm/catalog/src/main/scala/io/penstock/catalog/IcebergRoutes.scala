@@ -2,6 +2,7 @@ package io.penstock.catalog
 
 import java.util
 import java.util.Locale
+import java.util.concurrent.Semaphore
 
 import scala.jdk.CollectionConverters._
 import scala.reflect.ClassTag
@@ -35,6 +36,8 @@ private[catalog] final class IcebergRoutes(catalog: BaseMetastoreViewCatalog wit
   import IcebergRoutes._
 
   private val locations = new OwnLocations(catalog)
+
+  private val purges = new Semaphore(MostPurges)
 
   private type Handler = RestCall => Option[RESTResponse]
 
@@ -144,8 +147,18 @@ private[catalog] final class IcebergRoutes(catalog: BaseMetastoreViewCatalog wit
    * Drops the table, and deletes those of its files that lie at its own location: the metadata says which files are
    * its, a client wrote it, and this process may delete everybody's. A failure to find out whose they are leaves the
    * table.
+   *
+   * The files are deleted before the client has its answer: more than a few such requests would take the threads of all
+   * others for minutes.
    */
-  private def purge(table: TableIdentifier): Unit =
+  private def purge(table: TableIdentifier): Unit = {
+    if (!purges.tryAcquire())
+      throw new ServiceUnavailableException("%s tables are being purged, the most at a time: try again", MostPurges)
+    try purgeNow(table)
+    finally purges.release()
+  }
+
+  private def purgeNow(table: TableIdentifier): Unit =
     catalog.loadTable(table) match {
       case loaded: BaseTable =>
         val metadata = loaded.operations.current
@@ -177,6 +190,9 @@ private[catalog] final class IcebergRoutes(catalog: BaseMetastoreViewCatalog wit
 private[catalog] object IcebergRoutes {
   val ConfigPath = "/v1/config"
 
+  /** The purges at a time, of which each takes one of the service's threads until all files are deleted. */
+  val MostPurges = 2
+
   /** The setting of an answer by which the service learns that it may give credentials for the table's location. */
   val Delegable = "penstock.delegable"
 
@@ -198,6 +214,7 @@ private[catalog] object IcebergRoutes {
     classOf[UnprocessableEntityException] -> 422,
     classOf[ForbiddenException] -> 403,
     classOf[UnsupportedOperationException] -> 406,
+    classOf[ServiceUnavailableException] -> 503,
     classOf[ValidationException] -> 400,
     classOf[IllegalArgumentException] -> 400,
     classOf[RestCall.Malformed] -> 400

@@ -2,6 +2,7 @@ package io.penstock.catalog
 
 import java.nio.charset.StandardCharsets.UTF_8
 import java.util
+import java.util.concurrent.{CountDownLatch, Executors, Semaphore, TimeUnit}
 
 import scala.jdk.CollectionConverters._
 
@@ -12,7 +13,7 @@ import org.apache.iceberg.rest.RESTResponse
 import org.apache.iceberg.rest.responses._
 import org.apache.iceberg.types.Types
 import org.apache.iceberg.view.SQLViewRepresentation
-import org.apache.iceberg.{DataFiles, FileFormat, PartitionSpec, Schema}
+import org.apache.iceberg.{DataFiles, FileFormat, PartitionSpec, Schema, Table}
 import org.apache.spark.sql.penstock.MetastoreTables
 import org.scalatest.funsuite.AnyFunSuite
 
@@ -257,6 +258,31 @@ class IcebergRoutesTest extends AnyFunSuite {
     fails = true
     intercept[IllegalStateException](fixture.ask("DELETE", "namespaces/sales/tables/orders", query = purging))
     assert(fixture.catalog.tableExists(fixture.orders))
+  }
+
+  test("of many purges at once a few are made, and the others are to be asked for again") {
+    val (started, finish) = (new Semaphore(0), new CountDownLatch(1))
+    val fixture = new Fixture(new InMemoryCatalog {
+      override def loadTable(table: TableIdentifier): Table = {
+        started.release()
+        finish.await()
+        super.loadTable(table)
+      }
+    })
+    def purge(name: String): Unit = fixture.ask("DELETE", s"namespaces/sales/tables/$name", query = purging)
+    val names = (0 until IcebergRoutes.MostPurges).map(number => s"orders$number")
+    for (name <- names :+ "more") fixture.create(name)
+    val threads = Executors.newCachedThreadPool()
+    try {
+      val running = names.map(name => threads.submit[Unit](() => purge(name)))
+      assert(started.tryAcquire(names.size, 10, TimeUnit.SECONDS))
+      assert(IcebergRoutes.error(intercept[ServiceUnavailableException](purge("more"))).code == 503)
+      assert(fixture.catalog.listTables(Namespace.of("sales")).contains(TableIdentifier.of("sales", "more")))
+      finish.countDown()
+      running.foreach(_.get(10, TimeUnit.SECONDS))
+      purge("more")
+      assert(fixture.catalog.listTables(Namespace.of("sales")).isEmpty)
+    } finally threads.shutdownNow()
   }
 
   test("a namespace that is dropped while locations are compared has none") {

@@ -14,7 +14,9 @@ import org.apache.iceberg.hive.HiveCatalog
 import org.apache.iceberg.inmemory.InMemoryFileIO
 import org.apache.thrift.TException
 
-/** A Hive metastore in this process, with the database `sales`, as far as Iceberg's catalog over one creates and loads. */
+/**
+ * A Hive metastore in this process, with the database `sales`, as far as Iceberg's catalog over one creates and loads.
+ */
 final class LocalMetastore {
 
   val tables: TrieMap[String, Table] = TrieMap()
@@ -29,7 +31,8 @@ final class LocalMetastore {
         (method.getName, Option(arguments).toSeq.flatten) match {
           case ("getAllDatabases", _) => List(sales.getName).asJava
           case ("getDatabase", Seq("sales")) => sales
-          case ("getTable", Seq(database, name)) => tables.getOrElse(s"$database.$name", throw new NoSuchObjectException)
+          case ("getTable", Seq(database, name)) =>
+            tables.getOrElse(s"$database.$name", throw new NoSuchObjectException)
           case ("createTable", Seq(table: Table)) =>
             tables.put(s"${table.getDbName}.${table.getTableName}", table)
             null
