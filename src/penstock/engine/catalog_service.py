@@ -139,11 +139,13 @@ class IcebergCatalog:
         """
         with self._turn:
             found = self._process
-            if found is None or found.ended or (found.url == lost and (refuses or found.ended_within(_ENDING_SECONDS))):
+            if found and (found.ended or (found.url == lost and (refuses or found.ended_within(_ENDING_SECONDS)))):
+                found = None
+            if found is None:
                 self._held.close()
                 self._process = None
-                self._process = self._held.enter_context(self._serving())
-            return self._process.url
+                found = self._process = self._held.enter_context(self._serving())
+            return found.url
 
     def close(self) -> None:
         """End the process; a later request would start another."""
