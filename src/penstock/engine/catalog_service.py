@@ -6,8 +6,10 @@ Each process changes tables with the lake's credentials, which it reads from pri
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import secrets
+import shutil
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,7 +18,7 @@ from pathlib import Path
 from penstock.catalog.database import Database
 from penstock.catalog.metastore import Metastore
 from penstock.engine.preparation import CredentialRenewal, Preparation, credentials_for
-from penstock.errors import CatalogError, MissingRequirement, PenstockError
+from penstock.errors import CatalogError, MissingRequirement, PenstockError, StateError
 from penstock.formats import configuration_xml, url_host
 from penstock.home import Home, write_atomically
 from penstock.lake import settings as lake_settings
@@ -36,6 +38,8 @@ _STORE = {
     "fs.s3a.audit.execution.interceptors": lake_settings.EMPTY_BODIES,
 }
 _KEY_FILE = "key"
+_ENDING_SECONDS = 0.5
+"""The time from a killed process's last connection to its end, at the most."""
 
 
 @dataclass(frozen=True)
@@ -44,6 +48,8 @@ class _Program:
     """The name of its directory, lock and log in the state directory."""
     title: str
     main: str
+    alone: bool
+    """Whether a lake has one at most: it has the port that clients know."""
 
     @property
     def user(self) -> str:
@@ -51,8 +57,8 @@ class _Program:
         return f"{self.name}-{os.getpid()}"
 
 
-_METASTORE = _Program("metastore", "A metastore service", "io.penstock.catalog.MetastoreService")
-_ICEBERG = _Program("iceberg", "An Iceberg catalog", "io.penstock.catalog.IcebergService")
+_METASTORE = _Program("metastore", "A metastore service", "io.penstock.catalog.MetastoreService", alone=True)
+_ICEBERG = _Program("iceberg", "An Iceberg catalog", "io.penstock.catalog.IcebergService", alone=False)
 
 
 @dataclass
@@ -74,6 +80,10 @@ class CatalogProcess:
     @property
     def ended(self) -> bool:
         return self._process.ended
+
+    def ended_within(self, seconds: float) -> bool:
+        """Wait so long for its end, and return whether it has ended."""
+        return self._process.ended_within(seconds)
 
     def end(self, because: PenstockError | None = None) -> None:
         """Let `wait` return, or raise `because`."""
@@ -120,17 +130,22 @@ class IcebergCatalog:
         self._process: CatalogProcess | None = None
         self.key = secrets.token_urlsafe(32)
 
-    def url(self, lost: str | None = None) -> str:
-        """Return the address of the process that serves now, of another one where that at `lost` does not answer.
+    def url(self, lost: str | None = None, *, refuses: bool = False) -> str:
+        """Return the address of the process that serves now.
 
-        Raises as `metastore_service` does.
+        `lost` is the address of one that broke a connection off. It is replaced if it has ended, or `refuses`
+        connections: while it lives it works for others, whose changes its end would break off. Raises `CatalogError` or
+        `LakeError` where database or lake do not work.
         """
         with self._turn:
-            if self._process is None or self._process.ended or self._process.url == lost:
+            found = self._process
+            if found and (found.ended or (found.url == lost and (refuses or found.ended_within(_ENDING_SECONDS)))):
+                found = None
+            if found is None:
                 self._held.close()
                 self._process = None
-                self._process = self._held.enter_context(self._serving())
-            return self._process.url
+                found = self._process = self._held.enter_context(self._serving())
+            return found.url
 
     def close(self) -> None:
         """End the process; a later request would start another."""
@@ -183,11 +198,7 @@ def _running(
         **(also or {}),
     }
     with (
-        home.lock(
-            f"{program.name}-{found.name}",
-            busy=f"{program.title} of lake {found.name} is running already",
-            fix="use its address, or end it first",
-        ),
+        _place(program, home, found) as directory,
         tool.run(
             program.main,
             arguments,
@@ -199,10 +210,43 @@ def _running(
                 f"-Dpenstock.log={home.root / f'{program.name}.log'}",
             ],
             jars=[*jvm.class_path(), Path(tool.PRIVATE)],
-            directory=home.root / program.name / found.name,
+            directory=directory,
         ) as process,
     ):
         yield _Access(program, found, own, given), process
+
+
+@contextlib.contextmanager
+def _place(program: _Program, home: Home, lake: Lake) -> Iterator[Path]:
+    """Hold a directory of a lake's for the private files of a process: `<lake>`, or `<lake>-2` beside another process.
+
+    Raises `StateError` where the program is to be alone and is not.
+    """
+
+    def lock(name: str) -> contextlib.AbstractContextManager[None]:
+        return home.lock(
+            f"{program.name}-{name}",
+            busy=f"{program.title} of lake {lake.name} is running already",
+            fix="use its address, or end it first",
+        )
+
+    root = home.root / program.name
+    with contextlib.ExitStack() as held:
+        for number in itertools.count(1):
+            name = lake.name if number == 1 else f"{lake.name}-{number}"
+            try:
+                held.enter_context(lock(name))
+            except StateError:
+                if program.alone:
+                    raise
+            else:
+                break
+        if not program.alone and root.is_dir():
+            # No later process may have the place of a killed one, whose credentials would stay.
+            for left in root.iterdir():
+                with contextlib.suppress(StateError), lock(left.name):
+                    shutil.rmtree(left, ignore_errors=True)
+        yield root / name
 
 
 @contextlib.contextmanager

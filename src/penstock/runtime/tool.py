@@ -22,6 +22,8 @@ _FLAGS = (
     "-XX:+UseSerialGC",
     "-Xshare:auto",
     "-Xmx512m",
+    # After it no thread can be trusted to answer.
+    "-XX:+ExitOnOutOfMemoryError",
     "--enable-native-access=ALL-UNNAMED",
 )
 PRIVATE = "{private}"
@@ -55,6 +57,14 @@ class ToolRun:
     @property
     def ended(self) -> bool:
         return self._process.poll() is not None
+
+    def ended_within(self, seconds: float) -> bool:
+        """Wait so long for its end, and return whether it has ended."""
+        try:
+            self._process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            return False
+        return True
 
     def end(self) -> None:
         """Ask it to end, which `lines` and `code` then wait for."""

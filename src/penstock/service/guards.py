@@ -45,13 +45,13 @@ class ConcurrencyLimits:
     """Limits on concurrent requests. `threads` is the service's pool, larger than one token's requests can occupy.
 
     Requests that hold much more than a thread, such as files, memory or connections that all tokens share, have lower
-    limits of their own.
+    limits of their own. The catalog's process answers 16 at a time.
     """
 
     per_token: int = 256
     per_address: int = 64
     uploads_per_token: int = 8
-    catalog_per_token: int = 16
+    catalog_per_token: int = 6
     previews_per_token: int = 2
     results_per_token: int = 4
     threads: int = 320

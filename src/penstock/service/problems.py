@@ -96,6 +96,11 @@ def http_status(error: PenstockError) -> int:
     return next((_STATUS[kind] for kind in type(error).__mro__ if kind in _STATUS), 422)
 
 
+def retry_headers(status: int) -> dict[str, str]:
+    """Return the header by which clients wait before they try again, for a status that passes; none for others."""
+    return {"Retry-After": str(_RETRY_AFTER_SECONDS)} if status in _TRANSIENT else {}
+
+
 def problem_response(
     error: PenstockError,
     status: int,
@@ -117,11 +122,9 @@ def problem_response(
         "instance": f"urn:penstock:request:{request_id}" if request_id else None,
         **(more or {}),
     }
-    extra = dict(headers or {})
+    extra = {**(headers or {}), **retry_headers(status)}
     if status == http.HTTPStatus.UNAUTHORIZED:
         extra["WWW-Authenticate"] = "Bearer"
-    if status in _TRANSIENT:
-        extra["Retry-After"] = str(_RETRY_AFTER_SECONDS)
     return JSONResponse(body, status, headers=extra, media_type=MEDIA_TYPE)
 
 

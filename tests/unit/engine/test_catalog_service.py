@@ -13,7 +13,7 @@ import pytest
 
 from penstock.engine import catalog_service
 from penstock.engine.catalog_service import CatalogProcess, IcebergCatalog
-from penstock.errors import CatalogError, LakeError
+from penstock.errors import CatalogError, LakeError, StateError
 from penstock.home import Home
 from penstock.lake.model import Credentials, Lake
 from penstock.lake.settings import CREDENTIALS_FILE, parse_lease
@@ -36,6 +36,9 @@ class Java:
 
     def end(self) -> None:
         self.ended = True
+
+    def ended_within(self, _: float) -> bool:
+        return self.ended
 
     def lines(self) -> Iterator[str]:
         return iter((self.printed,) if self.printed else ())
@@ -135,12 +138,23 @@ def test_the_iceberg_catalog_is_started_once_and_again_after_it_ended(programs: 
     assert programs.left == 2
 
 
-def test_an_iceberg_catalog_that_does_not_answer_is_replaced_once(programs: Programs, tmp_path: Path) -> None:
+def test_an_iceberg_catalog_that_refuses_connections_is_replaced_once(programs: Programs, tmp_path: Path) -> None:
     catalog = IcebergCatalog(Home(tmp_path))
     first = catalog.url()
-    second = catalog.url(lost=first)
+    second = catalog.url(lost=first, refuses=True)
     # Another request lost the same one.
-    assert catalog.url(lost=first) == second != first
+    assert catalog.url(lost=first, refuses=True) == second != first
+    catalog.close()
+
+
+def test_an_iceberg_catalog_that_breaks_a_request_off_is_replaced_if_it_has_ended(
+    programs: Programs, tmp_path: Path
+) -> None:
+    catalog = IcebergCatalog(Home(tmp_path))
+    first = catalog.url()
+    assert catalog.url(lost=first) == first
+    programs.started[0].ended = True
+    assert catalog.url(lost=first) != first
     catalog.close()
 
 
@@ -154,3 +168,33 @@ def test_an_iceberg_catalog_that_ends_before_it_serves_says_why(programs: Progra
     programs.serving = True
     assert catalog.url() == "http://127.0.0.1:2"
     catalog.close()
+
+
+def place(home: Home, program: catalog_service._Program) -> contextlib.AbstractContextManager[Path]:
+    return catalog_service._place(program, home, LAKE)
+
+
+def test_each_service_of_a_home_has_an_iceberg_catalog_with_files_of_its_own(tmp_path: Path) -> None:
+    home, program = Home(tmp_path), catalog_service._ICEBERG
+    with place(home, program) as first, place(home, program) as second:
+        assert (first, second) == (tmp_path / "iceberg" / "lake", tmp_path / "iceberg" / "lake-2")
+    with place(home, program) as again:
+        assert again == first
+
+
+def test_what_a_killed_iceberg_catalog_left_is_removed_and_nothing_of_a_running_one(tmp_path: Path) -> None:
+    home, program = Home(tmp_path), catalog_service._ICEBERG
+    with place(home, program) as running:
+        killed = running.with_name("lake-7")
+        for directory in (running, killed):
+            directory.mkdir(parents=True)
+            (directory / "credentials").touch()
+        with place(home, program):
+            assert not killed.exists()
+            assert (running / "credentials").exists()
+
+
+def test_a_lake_has_one_metastore_service(tmp_path: Path) -> None:
+    home, program = Home(tmp_path), catalog_service._METASTORE
+    with place(home, program), pytest.raises(StateError, match="running already"), place(home, program):
+        pass

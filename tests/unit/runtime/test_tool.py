@@ -43,6 +43,19 @@ def test_a_caller_that_leaves_ends_the_program(java: Path) -> None:
     assert running.ending == "signal SIGTERM"
 
 
+def test_its_end_is_waited_for_no_longer_than_wanted(java: Path) -> None:
+    with run_as(java, "echo here; exec sleep 60") as running:
+        next(running.lines())
+        assert not running.ended_within(0.01)
+        running.end()
+        assert running.ended_within(10)
+
+
+def test_a_program_whose_memory_is_used_up_ends(java: Path) -> None:
+    with run_as(java, 'echo "$*"') as running:
+        assert "-XX:+ExitOnOutOfMemoryError" in next(running.lines()).split()
+
+
 def test_its_end_and_its_last_errors_are_reported(java: Path) -> None:
     with run_as(java, "for i in 1 2 3 4 5 6 7; do echo $i >&2; done; exit 3") as running:
         assert list(running.lines()) == []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -13,7 +13,7 @@ import pytest
 
 from penstock.catalog.tables import OWNER
 from penstock.engine.tokens import EVERY_INSTANCE, Caller, Scope
-from penstock.errors import CatalogError, Forbidden, InvalidInput, NotFound, PenstockError
+from penstock.errors import CatalogError, Forbidden, InvalidInput, LakeError, NotFound, PenstockError, QuotaExceeded
 from penstock.service.iceberg import catalog as iceberg
 from penstock.service.iceberg.catalog import Action, IcebergFront, Intent, NoSuchNamespace, Request, Rights, intent_of
 
@@ -142,9 +142,12 @@ class FakeCatalog:
         self.processes = 1
         self.failing: set[int] = set()
         """The processes that end before they serve."""
+        self.lives = False
+        """Whether a process lives that broke a connection off."""
 
-    def url(self, lost: str | None = None) -> str:
-        self.processes += lost is not None or self.processes in self.failing
+    def url(self, lost: str | None = None, *, refuses: bool = False) -> str:
+        ended = lost is not None and (refuses or not self.lives)
+        self.processes += ended or self.processes in self.failing
         if self.processes in self.failing:
             raise CatalogError("An Iceberg catalog ended")
         return f"http://127.0.0.1:{self.processes}"
@@ -158,9 +161,12 @@ class Vendor:
 
     def __init__(self) -> None:
         self.asked: list[tuple[str, bool, str]] = []
+        self.works = True
 
     def configuration(self, location: str, *, writing: bool, user: str) -> dict[str, str] | None:
         self.asked.append((location, writing, user))
+        if not self.works:
+            raise LakeError("The store issues no credentials")
         return None if location.endswith("none") else {"s3.access-key-id": "AKTEMP"}
 
 
@@ -183,6 +189,13 @@ class Stage:
 
 def ok(body: Mapping[str, Any] | None = None) -> Callable[[httpx.Request], httpx.Response]:
     return lambda _: httpx.Response(200, json=body) if body is not None else httpx.Response(204)
+
+
+def answered(answers: Iterator[Exception | httpx.Response]) -> httpx.Response:
+    found = next(answers)
+    if isinstance(found, Exception):
+        raise found
+    return found
 
 
 def test_a_request_is_passed_on_with_the_key_and_known_parameters_alone() -> None:
@@ -240,6 +253,18 @@ def test_there_are_no_credentials_where(request_: Request, location: str, delega
     status, body = Stage(table_at(location, delegable=delegable)).ask(request_)
     assert (status, body["config"]) == (200, {})
     assert "storage-credentials" not in body
+
+
+@pytest.mark.parametrize("request_", [delegated("POST", "namespaces/sales/tables", {"name": "orders"}), LOAD])
+def test_a_table_is_answered_without_credentials_while_the_store_issues_none(
+    request_: Request, caplog: pytest.LogCaptureFixture
+) -> None:
+    stage = Stage(table_at("s3a://lake/warehouse/sales.db/orders"))
+    stage.vendor.works = False
+    status, body = stage.ask(request_, TEAM_A)
+    assert (status, body["config"]) == (200, {})
+    assert "storage-credentials" not in body
+    assert "The store issues no credentials" in caplog.text
 
 
 def test_what_a_caller_may_not_do_never_reaches_the_catalog() -> None:
@@ -332,6 +357,8 @@ def test_a_process_that_does_not_answer_is_replaced_and_asked_again() -> None:
     assert stage.catalog.processes == 2
 
 
+LOOK = asked("GET", "namespaces/sales/tables/orders")
+CREATE = asked("POST", "namespaces/sales/tables", {})
 COMMIT = asked(
     "POST", "namespaces/sales/tables/orders", {"updates": [{"action": "add-snapshot", "snapshot": {"snapshot-id": 7}}]}
 )
@@ -406,16 +433,50 @@ def test_a_request_that_no_process_takes_was_not_made() -> None:
         Stage(refuse).ask(COMMIT)
 
 
+@pytest.mark.parametrize("failure", [httpx.ConnectTimeout("late"), httpx.PoolTimeout("full")])
+@pytest.mark.parametrize("request_", [LOOK, CREATE, COMMIT])
+def test_a_change_that_a_busy_process_did_not_take_was_not_made(failure: httpx.HTTPError, request_: Request) -> None:
+    def late(_: httpx.Request) -> httpx.Response:
+        raise failure
+
+    stage = Stage(late)
+    with pytest.raises(CatalogError, match="does not answer"):
+        stage.ask(request_)
+    assert stage.catalog.processes == 1
+
+
+def test_a_process_that_took_no_connection_in_time_is_asked_again() -> None:
+    answers: Iterator[Exception | httpx.Response] = iter([httpx.ConnectTimeout("late"), httpx.Response(200, json={})])
+    stage = Stage(lambda _: answered(answers))
+    assert stage.ask(CREATE)[0] == 200
+    assert stage.catalog.processes == 1
+
+
+def test_a_process_that_is_slow_to_answer_is_neither_replaced_nor_asked_again() -> None:
+    def slow(_: httpx.Request) -> httpx.Response:
+        raise httpx.ReadTimeout("slow")
+
+    for request in (CREATE, COMMIT, asked("DELETE", "namespaces/sales/tables/orders", purgeRequested="true")):
+        stage = Stage(slow)
+        status, body = stage.ask(request)
+        assert (status, body["error"]["type"]) == (504, "CommitStateUnknownException")
+        assert (len(stage.sent), stage.catalog.processes) == (1, 1)
+    stage = Stage(slow)
+    with pytest.raises(CatalogError, match="does not answer"):
+        stage.ask(LOOK)
+    assert (len(stage.sent), stage.catalog.processes) == (1, 1)
+
+
+def test_a_process_that_breaks_one_request_off_and_lives_is_not_replaced() -> None:
+    stage = Stage(Table(lost_before=1))
+    stage.catalog.lives = True
+    assert stage.ask(COMMIT)[0] == 200
+    assert stage.catalog.processes == 1
+
+
 def test_a_lost_answer_to_a_request_that_only_reads_is_asked_for_again() -> None:
-    answers = iter([httpx.ReadError("killed"), httpx.Response(200, json={"metadata": {}})])
-
-    def answer(_: httpx.Request) -> httpx.Response:
-        found = next(answers)
-        if isinstance(found, Exception):
-            raise found
-        return found
-
-    assert Stage(answer).ask(asked("GET", "namespaces/sales/tables/orders"))[0] == 200
+    answers: Iterator[Exception | httpx.Response] = iter([httpx.ReadError("killed"), httpx.Response(200, json={})])
+    assert Stage(lambda _: answered(answers)).ask(LOOK)[0] == 200
 
 
 def test_a_commit_that_lost_against_another_is_a_conflict_and_not_a_success() -> None:
@@ -453,6 +514,7 @@ def test_errors_have_the_protocols_form() -> None:
         (Forbidden("no"), 403),
         (InvalidInput("no"), 400),
         (CatalogError("An Iceberg catalog ended"), 503),
+        (QuotaExceeded("too many"), 429),
     ):
         answer = iceberg.refusal(error)
         assert answer.status == status

@@ -49,7 +49,8 @@ def configuration(
     """`warehouse` names the instance in which the client works, and whose its new namespaces are."""
     instance = warehouse or usual_instance(caller)
     caller.require(Scope.READ, instance)
-    return _response(service.iceberg.configuration(instance))
+    with service.request_counts.counting(CATALOG, caller.token_id):
+        return _response(service.iceberg.configuration(instance))
 
 
 @router.api_route("/{instance}/{path:path}", methods=["GET", "HEAD", "POST", "DELETE"])
@@ -72,4 +73,9 @@ def passed_on(
 
 
 def _response(answer: iceberg.Answer) -> Response:
-    return Response(answer.body, answer.status, media_type="application/json" if answer.body else None)
+    return Response(
+        answer.body,
+        answer.status,
+        headers=problems.retry_headers(answer.status),
+        media_type="application/json" if answer.body else None,
+    )

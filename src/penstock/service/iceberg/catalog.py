@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import enum
 import json
+import logging
 import re
 import ssl
 from collections.abc import Callable, Mapping
@@ -21,7 +22,15 @@ import httpx
 
 from penstock.catalog.tables import OWNER
 from penstock.engine.tokens import Caller, Scope
-from penstock.errors import CatalogError, Forbidden, InvalidInput, NotFound, PenstockError, Unauthenticated
+from penstock.errors import (
+    CatalogError,
+    Forbidden,
+    InvalidInput,
+    NotFound,
+    PenstockError,
+    QuotaExceeded,
+    Unauthenticated,
+)
 from penstock.service.auth import READING
 
 _NAME = re.compile(r"[A-Za-z0-9_]{1,128}")
@@ -32,11 +41,12 @@ _DELEGATED, _DELEGABLE = "delegated", "penstock.delegable"
 _KEY_HEADER = "X-Penstock-Key"
 _CONFIG = ("config",)
 # A purge deletes a table's files one by one before it is answered.
-_TIMEOUT = httpx.Timeout(600.0, connect=5.0)
+_TIMEOUT = httpx.Timeout(600.0, connect=5.0, pool=5.0)
 # No connection is kept: one that the catalog closed meanwhile would fail like a commit of unknown outcome.
 _LIMITS = httpx.Limits(max_connections=64, max_keepalive_connections=0)
 _ATTEMPTS = 5
-"""The processes that a request is sent to, of which all but the last were lost before they answered."""
+"""The times that a request is sent, of which all but the last were lost before they were answered."""
+_log = logging.getLogger(__name__)
 
 
 class Action(enum.Enum):
@@ -234,7 +244,7 @@ def error_answer(status: int, kind: str, message: str) -> Answer:
 def refusal(error: PenstockError) -> Answer:
     """Return an error of Penstock's as the protocol's clients understand it.
 
-    Nothing was sent to the catalog, so that no status is one by which a client takes a commit's outcome for unknown.
+    The catalog has changed nothing, so that no status is one by which a client takes a commit's outcome for unknown.
     """
     if isinstance(error, NoSuchNamespace):
         return error_answer(404, "NoSuchNamespaceException", error.problem)
@@ -243,6 +253,7 @@ def refusal(error: PenstockError) -> Answer:
         (Forbidden, 403, "ForbiddenException"),
         (NotFound, 404, "NotFoundException"),
         (InvalidInput, 400, "BadRequestException"),
+        (QuotaExceeded, 429, "TooManyRequestsException"),
     ):
         if isinstance(error, kind):
             return error_answer(status, name, str(error))
@@ -254,8 +265,12 @@ class Catalog(Protocol):
 
     key: str
 
-    def url(self, lost: str | None = None) -> str:
-        """Return its address, of another process where the one at `lost` does not answer."""
+    def url(self, lost: str | None = None, *, refuses: bool = False) -> str:
+        """Return its address.
+
+        It is that of another process where the one at `lost`, which broke a connection off, has ended or `refuses`
+        connections.
+        """
 
     def close(self) -> None:
         """End the process."""
@@ -327,7 +342,12 @@ class IcebergFront:
         if body.get("config", {}).pop(_DELEGABLE, None) is None:
             return answer
         location = str(body["metadata"]["location"])
-        given = self._vendor.configuration(location, writing=writing, user=user)
+        try:
+            given = self._vendor.configuration(location, writing=writing, user=user)
+        except PenstockError as error:
+            # The table may have been created by this request: an error would say that it was not.
+            _log.warning("a client of Iceberg's catalog gets no credentials for %s: %s", location, error)
+            given = None
         if given is not None:
             body["config"].update(given)
             body["storage-credentials"] = [{"prefix": location, "config": given}]
@@ -338,23 +358,28 @@ class IcebergFront:
         self._catalog.close()
 
     def _send(self, request: Request) -> Answer:
-        """Send the request, again to another process where one is lost, until its outcome is known.
+        """Send the request, again where its connection is lost, until its outcome is known.
 
         A commit whose answer was lost is looked up first: a table that has the commit's snapshots shows that it
         succeeded. Otherwise it is sent again, which cannot apply it twice, since it names the state that it follows. A
         conflict may be with itself, also where the client has sent it again, as DuckDB does. Of other changes nothing
         shows what became of them.
+
+        A process that is slow to answer lives, and works for others: it is neither replaced nor asked again. Raises
+        `CatalogError` for a request that no process took, and for one that only reads and had no answer in time.
         """
         added = snapshot_ids(request)
         lost: str | None = None
+        refuses = False
         sent: httpx.HTTPError | None = None
         for _ in range(_ATTEMPTS):
             try:
-                url = self._catalog.url(lost)
+                url = self._catalog.url(lost, refuses=refuses)
             except PenstockError:
                 if sent is None:
                     raise
                 continue
+            lost, refuses = None, False
             try:
                 if sent and added and (made := self._made(url, request, added)):
                     return made
@@ -362,15 +387,24 @@ class IcebergFront:
                 if added and answer.status == 409 and (made := self._made(url, request, added)):
                     return made
             except httpx.ConnectError:
-                lost = url
+                lost, refuses = url, True
+            except (httpx.ConnectTimeout, httpx.PoolTimeout):
+                continue
+            except httpx.TimeoutException as error:
+                sent = error
+                break
             except httpx.HTTPError as error:
                 lost, sent = url, error
                 if not request.reading and not added:
                     break
             else:
                 return answer
-        if sent is None:
-            raise CatalogError("Iceberg's catalog does not answer", fix="read iceberg.log in the state directory")
+        if sent is None or request.reading:
+            raise CatalogError(
+                "Iceberg's catalog does not answer",
+                why="its process ends again and again, or is busy with other requests",
+                fix="try again in a moment, and read iceberg.log in the state directory",
+            )
         return _unknown(sent)
 
     def _made(self, url: str, request: Request, snapshots: frozenset[int]) -> Answer | None:

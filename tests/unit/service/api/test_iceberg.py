@@ -2,27 +2,35 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import re
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from penstock.engine.tokens import Caller, Scope
-from penstock.service.iceberg.catalog import Answer, NoSuchNamespace, Request
+from penstock.service.guards import CATALOG, ConcurrencyLimits
+from penstock.service.iceberg.catalog import Answer, NoSuchNamespace, Request, error_answer
 from tests.unit.service.fakes import Stage
 
 
 class FakeFront:
     def __init__(self) -> None:
         self.seen: list[tuple[str, str, Request]] = []
+        self.tokens: set[str] = set()
 
     def configuration(self, instance: str) -> Answer:
         return Answer(200, json.dumps({"overrides": {"prefix": instance}}).encode())
 
     def answer(self, caller: Caller, instance: str, request: Request) -> Answer:
         self.seen.append((caller.name, instance, request))
+        self.tokens.add(caller.token_id)
         if request.path[-1] == "hidden":
             raise NoSuchNamespace("hidden")
+        if request.path[-1] == "busy":
+            return error_answer(503, "ServiceUnavailableException", "2 tables are being purged")
         return Answer(204)
 
     def close(self) -> None:
@@ -77,3 +85,31 @@ def test_a_hidden_namespace_is_answered_as_a_missing_one(stage: Stage) -> None:
     assert answer.json() == {
         "error": {"message": "Namespace does not exist: hidden", "type": "NoSuchNamespaceException", "code": 404}
     }
+
+
+def test_requests_of_a_token_beyond_its_limit_are_refused_for_a_moment(stage: Stage, front: FakeFront) -> None:
+    client = stage.client(Scope.READ, "team-a")
+    client.get("/iceberg/v1/team-a/namespaces").raise_for_status()
+    (token_id,) = front.tokens
+    with contextlib.ExitStack() as held:
+        for _ in range(ConcurrencyLimits().catalog_per_token):
+            held.enter_context(stage.service.request_counts.counting(CATALOG, token_id))
+        for path in ("config", "team-a/namespaces"):
+            answer = client.get(f"/iceberg/v1/{path}")
+            assert (answer.status_code, answer.json()["error"]["type"]) == (429, "TooManyRequestsException")
+            assert int(answer.headers["Retry-After"]) > 0
+    assert client.get("/iceberg/v1/team-a/namespaces").status_code == 204
+
+
+def test_two_tokens_cannot_occupy_the_threads_of_the_catalogs_process() -> None:
+    source = Path(__file__).parents[4] / "jvm/catalog/src/main/scala/io/penstock/catalog/IcebergService.scala"
+    found = re.search(r"val Threads = (\d+)", source.read_text("utf-8"))
+    assert found is not None
+    assert 2 * ConcurrencyLimits().catalog_per_token < int(found[1])
+
+
+@pytest.mark.usefixtures("front")
+def test_a_busy_catalogs_refusal_says_when_to_try_again(stage: Stage) -> None:
+    answer = stage.client().delete("/iceberg/v1/default/namespaces/busy")
+    assert answer.status_code == 503
+    assert int(answer.headers["Retry-After"]) > 0

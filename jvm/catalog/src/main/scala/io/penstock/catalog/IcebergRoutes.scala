@@ -2,6 +2,7 @@ package io.penstock.catalog
 
 import java.util
 import java.util.Locale
+import java.util.concurrent.Semaphore
 
 import scala.jdk.CollectionConverters._
 import scala.reflect.ClassTag
@@ -20,7 +21,7 @@ import org.apache.iceberg.shaded.com.fasterxml.jackson.databind.{
   PropertyNamingStrategies
 }
 import org.apache.iceberg.view.BaseMetastoreViewCatalog
-import org.apache.iceberg.{BaseTable, CatalogUtil, MetadataUpdate, TableProperties}
+import org.apache.iceberg.{BaseTable, CatalogUtil, MetadataUpdate, TableProperties, UpdateRequirement}
 
 /**
  * Iceberg's REST catalog protocol over the Hive metastore, in which its tables lie beside all others.
@@ -35,6 +36,8 @@ private[catalog] final class IcebergRoutes(catalog: BaseMetastoreViewCatalog wit
   import IcebergRoutes._
 
   private val locations = new OwnLocations(catalog)
+
+  private val purges = new Semaphore(MostPurges)
 
   private type Handler = RestCall => Option[RESTResponse]
 
@@ -57,9 +60,10 @@ private[catalog] final class IcebergRoutes(catalog: BaseMetastoreViewCatalog wit
     Endpoint.V1_CREATE_TABLE -> answer { call =>
       val request = call.body[CreateTableRequest]
       check(call.namespace, Option(request.location), request.properties)
-      val made =
+      val made = creating(request.name) {
         if (request.stageCreate) CatalogHandlers.stageTableCreate(catalog, call.namespace, request)
         else CatalogHandlers.createTable(catalog, call.namespace, request)
+      }
       opened(call, made)
     },
     Endpoint.V1_LOAD_TABLE -> answer(call =>
@@ -69,7 +73,8 @@ private[catalog] final class IcebergRoutes(catalog: BaseMetastoreViewCatalog wit
     Endpoint.V1_UPDATE_TABLE -> answer { call =>
       val request = call.body[UpdateTableRequest]
       check(call.namespace, request)
-      CatalogHandlers.updateTable(catalog, call.table, request)
+      def update = CatalogHandlers.updateTable(catalog, call.table, request)
+      if (creates(request)) creating(call.table.name)(update) else update
     },
     Endpoint.V1_DELETE_TABLE -> done(call => if (call.purge) purge(call.table) else drop(call.table)),
     Endpoint.V1_RENAME_TABLE -> done(call => CatalogHandlers.renameTable(catalog, call.renaming)),
@@ -79,7 +84,7 @@ private[catalog] final class IcebergRoutes(catalog: BaseMetastoreViewCatalog wit
     Endpoint.V1_CREATE_VIEW -> answer { call =>
       val request = call.body[CreateViewRequest]
       check(call.namespace, Option(request.location), request.properties)
-      CatalogHandlers.createView(catalog, call.namespace, request)
+      creating(request.name)(CatalogHandlers.createView(catalog, call.namespace, request))
     },
     Endpoint.V1_LOAD_VIEW -> answer(call => CatalogHandlers.loadView(catalog, call.view)),
     Endpoint.V1_VIEW_EXISTS -> done(call => CatalogHandlers.viewExists(catalog, call.view)),
@@ -121,6 +126,17 @@ private[catalog] final class IcebergRoutes(catalog: BaseMetastoreViewCatalog wit
         .build()
     else table
 
+  /** Iceberg's own catalog says of a name that a table of another format has that there is no Iceberg table of it. */
+  private def creating[T](name: String)(create: => T): T =
+    try create
+    catch {
+      case _: NoSuchIcebergTableException | _: NoSuchIcebergViewException =>
+        throw new AlreadyExistsException("%s exists already, and is not Iceberg's: choose another name", name)
+    }
+
+  private def creates(request: UpdateTableRequest): Boolean =
+    request.requirements.asScala.exists(_.isInstanceOf[UpdateRequirement.AssertTableDoesNotExist])
+
   /** Iceberg's own catalog would drop a table of another format, which it does not list. */
   private def drop(table: TableIdentifier): Unit = {
     CatalogHandlers.tableExists(catalog, table)
@@ -131,8 +147,18 @@ private[catalog] final class IcebergRoutes(catalog: BaseMetastoreViewCatalog wit
    * Drops the table, and deletes those of its files that lie at its own location: the metadata says which files are
    * its, a client wrote it, and this process may delete everybody's. A failure to find out whose they are leaves the
    * table.
+   *
+   * The files are deleted before the client has its answer: more than a few such requests would take the threads of all
+   * others for minutes.
    */
-  private def purge(table: TableIdentifier): Unit =
+  private def purge(table: TableIdentifier): Unit = {
+    if (!purges.tryAcquire())
+      throw new ServiceUnavailableException("%s tables are being purged, the most at a time: try again", MostPurges)
+    try purgeNow(table)
+    finally purges.release()
+  }
+
+  private def purgeNow(table: TableIdentifier): Unit =
     catalog.loadTable(table) match {
       case loaded: BaseTable =>
         val metadata = loaded.operations.current
@@ -164,6 +190,9 @@ private[catalog] final class IcebergRoutes(catalog: BaseMetastoreViewCatalog wit
 private[catalog] object IcebergRoutes {
   val ConfigPath = "/v1/config"
 
+  /** The purges at a time, of which each takes one of the service's threads until all files are deleted. */
+  val MostPurges = 2
+
   /** The setting of an answer by which the service learns that it may give credentials for the table's location. */
   val Delegable = "penstock.delegable"
 
@@ -185,6 +214,7 @@ private[catalog] object IcebergRoutes {
     classOf[UnprocessableEntityException] -> 422,
     classOf[ForbiddenException] -> 403,
     classOf[UnsupportedOperationException] -> 406,
+    classOf[ServiceUnavailableException] -> 503,
     classOf[ValidationException] -> 400,
     classOf[IllegalArgumentException] -> 400,
     classOf[RestCall.Malformed] -> 400

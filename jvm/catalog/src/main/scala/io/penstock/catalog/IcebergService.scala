@@ -7,14 +7,13 @@ import java.security.MessageDigest
 import java.util.concurrent.Executors
 
 import scala.jdk.CollectionConverters._
-import scala.util.control.NonFatal
 
 import com.sun.net.httpserver.{HttpExchange, HttpServer}
 import org.apache.hadoop.hive.conf.HiveConf
-import org.apache.iceberg.catalog.Namespace
+import org.apache.iceberg.catalog.{Namespace, SupportsNamespaces}
 import org.apache.iceberg.hadoop.ConfigProperties
 import org.apache.iceberg.hive.HiveCatalog
-import org.apache.iceberg.rest.RESTResponse
+import org.apache.iceberg.view.BaseMetastoreViewCatalog
 import org.slf4j.LoggerFactory
 
 /**
@@ -34,15 +33,19 @@ object IcebergService {
   /** The largest body that is read, in bytes: a commit's updates, of which the largest is a schema. */
   private val LargestBody = 16 << 20
 
-  /** Prints the port once it serves, until its standard input ends, so that it never outlives who started it. */
   def main(arguments: Array[String]): Unit = arguments match {
-    case Array(file) =>
-      val server = serverOf(catalogOf(new HiveConf(classOf[HiveCatalog])), Files.readAllBytes(Path.of(file)))
-      MetastoreService.endWithInput(() => server.stop(0))
-      println(server.getAddress.getPort)
+    case Array(file) => serve(catalogOf(new HiveConf(classOf[HiveCatalog])), Files.readAllBytes(Path.of(file)))
     case _ =>
       Console.err.println(s"Usage: $Usage")
       sys.exit(2)
+  }
+
+  /** Prints the port once it serves, until its standard input ends, so that it never outlives who started it. */
+  private[catalog] def serve(catalog: BaseMetastoreViewCatalog with SupportsNamespaces, key: Array[Byte]): Unit = {
+    val server = serverOf(catalog, key)
+    // Nothing is kept that a kill would lose, and threads of requests or libraries would keep the process alive.
+    MetastoreService.endWithInput(() => Runtime.getRuntime.halt(0))
+    println(server.getAddress.getPort)
   }
 
   /** Asks the database once, whose metastore must be there and of this version, before any client is let in. */
@@ -56,7 +59,7 @@ object IcebergService {
     catalog
   }
 
-  private def serverOf(catalog: HiveCatalog, key: Array[Byte]): HttpServer = {
+  private def serverOf(catalog: BaseMetastoreViewCatalog with SupportsNamespaces, key: Array[Byte]): HttpServer = {
     val server = HttpServer.create(new InetSocketAddress(InetAddress.getLoopbackAddress, 0), 0)
     server.setExecutor(Executors.newFixedThreadPool(Threads))
     server.createContext("/", new Answers(new IcebergRoutes(catalog), key).handle(_))
@@ -76,26 +79,28 @@ object IcebergService {
       Option(exchange.getRequestHeaders.getFirst(KeyHeader))
         .exists(given => MessageDigest.isEqual(given.getBytes(UTF_8), key))
 
-    /** The status and the body of the answer, whatever happens. */
-    private def answer(exchange: HttpExchange): (Int, Option[RESTResponse]) =
+    /** The status and the body of the answer, whatever happens: without one a client takes the process for killed. */
+    private def answer(exchange: HttpExchange): (Int, Option[Array[Byte]]) =
       try {
         val body = exchange.getRequestBody.readNBytes(LargestBody + 1)
         if (body.length > LargestBody) throw new IllegalArgumentException(s"The body has more than $LargestBody bytes")
         val address = exchange.getRequestURI
-        (200, routes.respond(exchange.getRequestMethod, address.getRawPath, queryOf(address.getRawQuery), body))
+        val response =
+          routes.respond(exchange.getRequestMethod, address.getRawPath, queryOf(address.getRawQuery), body)
+        (200, response.map(RestCall.Json.writeValueAsBytes(_)))
       } catch {
-        case NonFatal(failure) =>
+        // Not non-fatal ones alone: of the fatal ones, the JVM's options end the process where memory is used up.
+        case failure: Throwable =>
           val error = IcebergRoutes.error(failure)
           if (error.code == 500) log.error("{} {}", exchange.getRequestMethod, exchange.getRequestURI, failure)
-          (error.code, Some(error))
+          (error.code, Some(RestCall.Json.writeValueAsBytes(error)))
       }
   }
 
   private val NoBody = -1L
 
-  private def send(exchange: HttpExchange, answer: (Int, Option[RESTResponse])): Unit = answer match {
-    case (status, Some(response)) if exchange.getRequestMethod != "HEAD" =>
-      val body = RestCall.Json.writeValueAsBytes(response)
+  private def send(exchange: HttpExchange, answer: (Int, Option[Array[Byte]])): Unit = answer match {
+    case (status, Some(body)) if exchange.getRequestMethod != "HEAD" =>
       exchange.getResponseHeaders.set("Content-Type", "application/json")
       exchange.sendResponseHeaders(status, body.length.toLong)
       exchange.getResponseBody.write(body)

@@ -2,6 +2,7 @@ package io.penstock.catalog
 
 import java.nio.charset.StandardCharsets.UTF_8
 import java.util
+import java.util.concurrent.{CountDownLatch, Executors, Semaphore, TimeUnit}
 
 import scala.jdk.CollectionConverters._
 
@@ -11,7 +12,9 @@ import org.apache.iceberg.inmemory.{InMemoryCatalog, InMemoryFileIO}
 import org.apache.iceberg.rest.RESTResponse
 import org.apache.iceberg.rest.responses._
 import org.apache.iceberg.types.Types
-import org.apache.iceberg.{DataFiles, FileFormat, PartitionSpec, Schema}
+import org.apache.iceberg.view.SQLViewRepresentation
+import org.apache.iceberg.{DataFiles, FileFormat, PartitionSpec, Schema, Table}
+import org.apache.spark.sql.penstock.MetastoreTables
 import org.scalatest.funsuite.AnyFunSuite
 
 class IcebergRoutesTest extends AnyFunSuite {
@@ -65,6 +68,47 @@ class IcebergRoutesTest extends AnyFunSuite {
     assert(listed.identifiers.asScala == Seq(TableIdentifier.of("stock", "a/b")))
     assert(fixture.ask("DELETE", "namespaces/stock/tables/a%2Fb").isEmpty)
     intercept[NoSuchTableException](fixture.ask("GET", "namespaces/stock/tables/a%2Fb"))
+  }
+
+  private def askOf(metastore: LocalMetastore)(method: String, path: String, body: String): Option[RESTResponse] =
+    new IcebergRoutes(metastore.catalog).respond(method, s"/v1/lake/$path", Map(), body.getBytes(UTF_8))
+
+  private def viewNamed(name: String): String = s"""{"name": "$name", "schema": $columns, "properties": {},
+    "view-version": {"version-id": 1, "timestamp-ms": 1, "schema-id": 0, "summary": {"engine-name": "trino"},
+      "representations": [{"type": "sql", "sql": "SELECT id FROM orders", "dialect": "trino"}],
+      "default-namespace": ["stock"]}}"""
+
+  test("a view is created and loaded, and the metastore has it by the mark at which Spark refuses it") {
+    val metastore = new LocalMetastore
+    val ask = askOf(metastore) _
+    ask("POST", "namespaces/sales/views", viewNamed("open"))
+    val loaded = ask("GET", "namespaces/sales/views/open", "").get.asInstanceOf[LoadViewResponse]
+    val version = loaded.metadata.currentVersion
+    assert(version.defaultNamespace == Namespace.of("stock"))
+    assert(version.representations.asScala.head.asInstanceOf[SQLViewRepresentation].sql == "SELECT id FROM orders")
+    val stored = metastore.tables("sales.open")
+    assert(stored.getTableType == "VIRTUAL_VIEW")
+    assert(MetastoreTables.isIcebergView(stored.getParameters.asScala.toMap))
+  }
+
+  test("a name that a table of another format has is taken, and not missing") {
+    val metastore = new LocalMetastore
+    metastore.addParquet("plain")
+    val ask = askOf(metastore) _
+    val created = """"requirements": [{"type": "assert-create"}], "updates": []"""
+    for (
+      (path, body) <- Seq(
+        "tables" -> s"""{"name": "plain", "schema": $columns}""",
+        "tables" -> s"""{"name": "plain", "schema": $columns, "stage-create": true}""",
+        "tables/plain" -> s"{$created}",
+        "views" -> viewNamed("plain")
+      )
+    ) {
+      val error = IcebergRoutes.error(intercept[Exception](ask("POST", s"namespaces/sales/$path", body)))
+      assert((error.code, error.`type`) == ((409, "AlreadyExistsException")), body)
+    }
+    val missing = intercept[Exception](ask("GET", "namespaces/sales/tables/plain", ""))
+    assert(IcebergRoutes.error(missing).code == 404)
   }
 
   test("a commit that names a state which is no longer the table's is refused") {
@@ -214,6 +258,31 @@ class IcebergRoutesTest extends AnyFunSuite {
     fails = true
     intercept[IllegalStateException](fixture.ask("DELETE", "namespaces/sales/tables/orders", query = purging))
     assert(fixture.catalog.tableExists(fixture.orders))
+  }
+
+  test("of many purges at once a few are made, and the others are to be asked for again") {
+    val (started, finish) = (new Semaphore(0), new CountDownLatch(1))
+    val fixture = new Fixture(new InMemoryCatalog {
+      override def loadTable(table: TableIdentifier): Table = {
+        started.release()
+        finish.await()
+        super.loadTable(table)
+      }
+    })
+    def purge(name: String): Unit = fixture.ask("DELETE", s"namespaces/sales/tables/$name", query = purging)
+    val names = (0 until IcebergRoutes.MostPurges).map(number => s"orders$number")
+    for (name <- names :+ "more") fixture.create(name)
+    val threads = Executors.newCachedThreadPool()
+    try {
+      val running = names.map(name => threads.submit[Unit](() => purge(name)))
+      assert(started.tryAcquire(names.size, 10, TimeUnit.SECONDS))
+      assert(IcebergRoutes.error(intercept[ServiceUnavailableException](purge("more"))).code == 503)
+      assert(fixture.catalog.listTables(Namespace.of("sales")).contains(TableIdentifier.of("sales", "more")))
+      finish.countDown()
+      running.foreach(_.get(10, TimeUnit.SECONDS))
+      purge("more")
+      assert(fixture.catalog.listTables(Namespace.of("sales")).isEmpty)
+    } finally threads.shutdownNow()
   }
 
   test("a namespace that is dropped while locations are compared has none") {
