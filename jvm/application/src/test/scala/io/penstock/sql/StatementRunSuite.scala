@@ -104,7 +104,8 @@ class StatementRunSuite extends AnyFunSuite with BeforeAndAfterAll {
   }
 
   test("of a failed job, its users see the cause and no stack") {
-    val job = "Job aborted: Lost task 0.0: java.io.IOException: no\n\tat a.B.c(B.java:1)\n\t... 43 more\nDriver stacktrace:"
+    val job =
+      "Job aborted: Lost task 0.0: java.io.IOException: no\n\tat a.B.c(B.java:1)\n\t... 43 more\nDriver stacktrace:"
     assert(SqlErrors.message(new SparkException(job)) == "Job aborted: Lost task 0.0: java.io.IOException: no")
     val cause = new IllegalStateException("outer", new IllegalArgumentException("inner"))
     assert(SqlErrors.message(new SparkException(job, cause)) == "inner")

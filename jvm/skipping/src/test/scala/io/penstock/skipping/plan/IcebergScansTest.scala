@@ -317,7 +317,9 @@ class IcebergScansTest extends AnyFunSuite with IndexedTables {
     withSettings("spark.sql.cbo.enabled" -> true) {
       for (counted <- Seq(false, true)) {
         if (counted) spark.sql("CALL ice.system.compute_table_stats(table => 'db.local')")
-        for ((condition, rows) <- Seq(s"at > $day" -> 8, s"at = $day" -> 1, s"at IN ($day)" -> 1, "at IS NOT NULL" -> 9))
+        for (
+          (condition, rows) <- Seq(s"at > $day" -> 8, s"at = $day" -> 1, s"at IN ($day)" -> 1, "at IS NOT NULL" -> 9)
+        )
           assert(
             spark.sql(s"SELECT count(*) FROM db.local JOIN db.dim ON k = d WHERE $condition").head().getLong(0) == rows,
             s"$condition, counted: $counted"
