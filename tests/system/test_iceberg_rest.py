@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import itertools
 import json
 import time
@@ -18,6 +19,7 @@ from pyiceberg.exceptions import (
     NoSuchNamespaceError,
     NoSuchTableError,
     NoSuchViewError,
+    TableAlreadyExistsError,
     UnauthorizedError,
 )
 from trino import dbapi
@@ -26,6 +28,7 @@ from penstock.lake.registry import EMBEDDED, Lakes
 from tests.support.command import Command
 from tests.support.iceberg_clients import ask_trino, catalog, duckdb_client, kill_catalog, trino_client
 from tests.support.service_process import Served
+from tests.support.waiting import within
 
 ROWS = pa.schema([pa.field("id", pa.int64()), pa.field("name", pa.string())])
 SPARK = """
@@ -100,6 +103,37 @@ def test_pyiceberg_duckdb_and_spark_use_each_others_tables(penstock: Command, se
     client.purge_table("rest.orders")
     with pytest.raises(NoSuchTableError):
         client.load_table("rest.orders")
+
+
+CONTESTED = tuple(f"contested.t{number}" for number in range(12))
+
+
+def test_a_table_that_spark_and_a_client_create_at_once_is_one_s_alone(penstock: Command, served: Served) -> None:
+    client = catalog(served)
+    client.create_namespace("contested")
+
+    def client_made() -> set[str]:
+        """The tables that the client made: from the last one, while Spark makes them from the first one."""
+        made = set()
+        within(lambda: client.table_exists(CONTESTED[0]), 120)
+        for name in reversed(CONTESTED):
+            with contextlib.suppress(TableAlreadyExistsError):
+                client.create_table(name, pa.schema([pa.field("client", pa.int32())]))
+                made.add(name)
+        return made
+
+    with ThreadPoolExecutor(1) as threads:
+        clients = threads.submit(client_made)
+        makes = (f"CREATE TABLE IF NOT EXISTS {name} (spark INT) USING iceberg" for name in CONTESTED)
+        penstock.sql(";".join(makes))
+        theirs = clients.result()
+    assert 0 < len(theirs) < len(CONTESTED)
+    counted = penstock.sql(";".join(f"INSERT INTO {name} VALUES (1); SELECT * FROM {name}" for name in CONTESTED))
+    answers = [result for result in counted.results if result["columns"]]
+    for name, answer in zip(CONTESTED, answers, strict=True):
+        assert [column["name"] for column in answer["columns"]] == ["client" if name in theirs else "spark"]
+        assert client.load_table(name).scan().to_arrow().num_rows == len(answer["rows"]) == 1
+        client.purge_table(name)
 
 
 TRINO = (

@@ -51,6 +51,10 @@ CREATE TABLE engines.ice (id BIGINT, name STRING, moment TIMESTAMP) USING iceber
 INSERT INTO engines.ice SELECT number, text, moment FROM engines.kinds;
 DELETE FROM engines.ice WHERE id = 2;
 ALTER TABLE engines.ice RENAME COLUMN name TO title;
+CREATE TABLE engines.third (id BIGINT, name STRING) USING iceberg
+  TBLPROPERTIES ('format-version' = '3', 'write.delete.mode' = 'merge-on-read');
+INSERT INTO engines.third SELECT id, concat('ä', id) FROM range(0, 6, 1, 1);
+DELETE FROM engines.third WHERE id IN (2, 3);
 CREATE TABLE engines.lines USING csv AS SELECT 1 AS id;
 CREATE TABLE engines.filled USING parquet AS SELECT 1 AS id;
 ALTER TABLE engines.filled ADD COLUMNS (since INT DEFAULT 5);
@@ -77,6 +81,7 @@ SELECT id, moment FROM engines.empty;
 SELECT * FROM engines.hive;
 SELECT * FROM engines.micros ORDER BY id;
 SELECT * FROM engines.ice ORDER BY id;
+SELECT * FROM engines.third ORDER BY id;
 SELECT k.number, i.title FROM engines.kinds k JOIN spark_catalog.engines.ice i ON k.number = i.id ORDER BY 1;
 USE engines;
 SELECT CAST(sum(number) AS BIGINT) AS total FROM kinds WHERE moment >= TIMESTAMP'2026-03-29 00:59:59'
@@ -99,8 +104,8 @@ def ask(penstock: Command, engine: str, statements: str, code: int = 0) -> tuple
     return json.loads(out or "[]"), err
 
 
-REFUSED = {"duckdb": (), "sail": ("engines.padded", "engines.parts"), "trino": ("engines.padded",)}
-"""Tables with padded texts, and with partitions whose directories Sail does not find."""
+REFUSED = {"duckdb": (), "sail": ("engines.padded", "engines.parts"), "trino": ("engines.padded", "engines.third")}
+"""Tables with padded texts, with partitions whose directories Sail does not find, and with deletion vectors."""
 NOBODY_S = ("engines.lines", "engines.seen", "engines.filled", "engines.folded")
 """Tables that Spark alone reads."""
 
@@ -242,8 +247,12 @@ def test_a_plain_question_goes_to_sail_where_no_engine_is_named(penstock: Comman
 
 
 @pytest.mark.usefixtures("spark_answers")
-@pytest.mark.parametrize("table", [*REFUSED["sail"], *NOBODY_S])
-def test_a_table_that_an_engine_would_read_otherwise_than_spark_is_refused(penstock: Command, table: str) -> None:
-    _, error = ask(penstock, "sail", f"TABLE {table}", code=1)
-    assert f"{table} cannot be read by Sail\nWhy: " in error
+@pytest.mark.parametrize(
+    ("name", "table"), [*(("sail", table) for table in [*REFUSED["sail"], *NOBODY_S]), ("trino", "engines.third")]
+)
+def test_a_table_that_an_engine_would_read_otherwise_than_spark_is_refused(
+    penstock: Command, name: str, table: str
+) -> None:
+    _, error = ask(penstock, name, f"TABLE {table}", code=1)
+    assert f"{table} cannot be read by {name.capitalize()}\nWhy: " in error
     assert "Fix: use --engine spark" in error

@@ -9,6 +9,7 @@ import io.penstock.skipping.model.SkippingSettings
 import io.penstock.skipping.plan.{
   ExpectIndexes,
   IndexIcebergScans,
+  LateFilters,
   PlanIndexedScans,
   RefreshOnWrite,
   SkipFiles,
@@ -31,9 +32,12 @@ class SkippingExtension extends (SparkSessionExtensions => Unit) {
     // This checks nothing: it is the only hook that sees each query once, before its optimization.
     extensions.injectCheckRule(new ExpectIndexes(_))
     extensions.injectPreCBORule(_ => IndexIcebergScans.OfTables)
+    extensions.injectPreCBORule(_ => LateFilters)
     extensions.injectPreCBORule(_ => SubqueryScans)
     extensions.injectPlannerStrategy(new PlanIndexedScans(_))
-    extensions.injectOptimizerRule(new LastOptimizerRule(_, IndexIcebergScans.OfScans, new JoinSkipping(index)))
+    extensions.injectOptimizerRule(
+      new LastOptimizerRule(_, LateFilters, IndexIcebergScans.OfScans, new JoinSkipping(index))
+    )
     extensions.injectRuntimeOptimizerRule(_ => StageStatistics)
     // With adaptive execution, this shows skipping in EXPLAIN before the query has run.
     extensions.injectQueryStagePrepRule(_ => new SkipFiles(index, ready = false))

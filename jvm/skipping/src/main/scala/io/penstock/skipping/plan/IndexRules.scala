@@ -3,17 +3,14 @@ package io.penstock.skipping.plan
 import scala.util.control.NonFatal
 
 import org.apache.hadoop.fs.Path
-import org.apache.iceberg.spark.source.{IndexedQueryScan, IndexedSparkTable}
 import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.InternalRow
-import org.apache.spark.sql.catalyst.expressions.{Alias, Attribute, AttributeSet, DynamicPruningSubquery}
-import org.apache.spark.sql.catalyst.plans.logical.{Command, Filter, Join, LogicalPlan}
+import org.apache.spark.sql.catalyst.expressions.{Attribute, AttributeSet}
+import org.apache.spark.sql.catalyst.plans.logical.{Filter, Join, LogicalPlan}
 import org.apache.spark.sql.catalyst.rules.Rule
-import org.apache.spark.sql.catalyst.trees.TreePattern.DYNAMIC_PRUNING_SUBQUERY
 import org.apache.spark.sql.execution.command.DataWritingCommandExec
 import org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat
-import org.apache.spark.sql.execution.datasources.v2.{DataSourceV2Relation, DataSourceV2ScanRelation}
 import org.apache.spark.sql.execution.datasources.{HadoopFsRelation, InsertIntoHadoopFsRelationCommand, LogicalRelation}
 import org.apache.spark.sql.execution.{ColumnarRule, SparkPlan, UnaryExecNode}
 import org.slf4j.LoggerFactory
@@ -41,87 +38,6 @@ class ExpectIndexes(session: SparkSession) extends (LogicalPlan => Unit) {
         }
         .foreach { case (files, columns) => IndexCatalog.expect(session, files, columns) }
     }
-}
-
-/**
- * Optimizer rules that give scans of Iceberg tables the statistics that the manifests have of the columns in filters
- * and joins, to skip data files by the keys of joins, and for Spark's estimates.
- */
-object IndexIcebergScans {
-
-  // By name, so that Iceberg's classes are needed only where its tables are.
-  private val PlainTable = "org.apache.iceberg.spark.source.SparkTable"
-  private val PlainScan = "org.apache.iceberg.spark.source.SparkBatchQueryScan"
-
-  /** Before Spark plans scans and reorders joins by their statistics. */
-  object OfTables extends Rule[LogicalPlan] {
-
-    override def apply(plan: LogicalPlan): LogicalPlan = plan match {
-      case _ if !conf.cboEnabled => plan
-      // What a command changes stays equal to the relations of cached queries, which Spark then refreshes.
-      case command: Command =>
-        command.mapChildren {
-          case changed: DataSourceV2Relation => changed
-          case query => indexed(query)
-        }
-      case query => indexed(query)
-    }
-
-    private def indexed(query: LogicalPlan): LogicalPlan = {
-      lazy val compared = columnsCompared(query)
-      query.transform {
-        case relation: DataSourceV2Relation if relation.table.getClass.getName == PlainTable =>
-          val indexed = possibly(IndexedSparkTable.of(relation.table, names(relation, compared)))
-          indexed.fold(relation)(table => relation.copy(table = table))
-      }
-    }
-  }
-
-  /** For the scans that are left, as those of snapshots and branches, when everything else is planned. */
-  object OfScans extends Rule[LogicalPlan] {
-
-    override def apply(plan: LogicalPlan): LogicalPlan = {
-      lazy val compared = columnsCompared(plan)
-      val scanned = plan.transform {
-        case relation: DataSourceV2ScanRelation if relation.scan.getClass.getName == PlainScan =>
-          val indexed = possibly(IndexedQueryScan.of(relation.scan, names(relation, compared)))
-          indexed.fold(relation)(scan => relation.copy(scan = scan))
-      }
-      // A side that Spark prunes partitions by has to stay equal to its copy in the plan.
-      scanned.transformAllExpressionsWithPruning(_.containsPattern(DYNAMIC_PRUNING_SUBQUERY)) {
-        case filter: DynamicPruningSubquery => filter.withNewPlan(apply(filter.plan))
-      }
-    }
-  }
-
-  private val log = LoggerFactory.getLogger(getClass)
-
-  /** None also where Iceberg is another one than this is made for. */
-  private def possibly[A](indexed: => Option[A]): Option[A] =
-    try indexed
-    catch {
-      case e @ (NonFatal(_) | _: LinkageError) =>
-        log.warn("Data files of an Iceberg table cannot be skipped by the keys of joins", e)
-        None
-    }
-
-  private def names(relation: LogicalPlan, compared: AttributeSet): Seq[String] =
-    relation.output.filter(compared.contains).map(_.name)
-
-  /** The columns in conditions of filters and joins, also those that have other names there. */
-  private def columnsCompared(plan: LogicalPlan): AttributeSet = {
-    val conditions = AttributeSet.fromAttributeSets(plan.collect {
-      case Filter(condition, _) => condition.references
-      case Join(_, _, _, Some(condition), _) => condition.references
-    })
-    val renamed = plan.flatMap(_.expressions).collect { case alias: Alias => alias.toAttribute -> alias.references }
-    def origins(known: AttributeSet): AttributeSet = {
-      val more = known ++
-        AttributeSet.fromAttributeSets(renamed.collect { case (name, from) if known.contains(name) => from })
-      if (more.size == known.size) known else origins(more)
-    }
-    origins(conditions)
-  }
 }
 
 /** Lets a write to a table with an index end with a refresh of the index, where `refresh.on.write` is set. */

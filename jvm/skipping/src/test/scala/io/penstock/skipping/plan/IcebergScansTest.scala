@@ -8,6 +8,7 @@ import org.apache.iceberg.spark.{Spark3Util, SparkCatalog}
 import org.apache.iceberg.types.{Conversions, Types}
 import org.apache.iceberg.{DataFiles, Metrics}
 import org.apache.spark.sql.Row
+import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.execution.datasources.v2.{BatchScanExec, DataSourceV2ScanRelation}
 import org.apache.spark.sql.execution.{SparkPlan, SubqueryBroadcastExec, SubqueryExec}
 import org.apache.spark.sql.functions.col
@@ -64,7 +65,9 @@ class IcebergScansTest extends AnyFunSuite with IndexedTables {
   private def skipped(sql: String, table: String = "fact"): Seq[Long] =
     indexedScans(run(sql)).collect { case (`table`, files) => files }
 
-  private val Excluded = "spark.sql.optimizer.excludedRules" -> "io.penstock.skipping.plan.SubqueryScans"
+  private def without(rule: Rule[_]) = "spark.sql.optimizer.excludedRules" -> rule.ruleName
+
+  private val Excluded = without(SubqueryScans)
 
   /** How many scans there are, after a comparison of the rows with those without the rule. */
   private def scansOf(sql: String): Int = {
@@ -73,7 +76,37 @@ class IcebergScansTest extends AnyFunSuite with IndexedTables {
     scans(sql)
   }
 
-  private def scans(sql: String): Int = collectWithSubqueries(run(sql)) { case scan: BatchScanExec => scan }.size
+  private def scans(sql: String): Int = allScans(run(sql)).size
+
+  private def allScans(plan: SparkPlan): Seq[BatchScanExec] =
+    collectWithSubqueries(plan) { case scan: BatchScanExec => scan }
+
+  /** How many files each scan of a table read, after a comparison of the rows with those without the rule. */
+  private def filesRead(sql: String, table: String = "fact"): Seq[Long] = {
+    def rows = spark.sql(sql).collect().toSeq.map(_.toString).sorted
+    assert(rows == withSettings(without(LateFilters))(rows))
+    allScans(run(sql)).filter(_.table.name.endsWith(s".$table")).map(_.metrics("resultDataFiles").value)
+  }
+
+  test("the filters of a subquery that became a join leave out files, whenever they come") {
+    val above = "SELECT count(*) FROM db.fact f WHERE k < 100 AND v >= (SELECT avg(v) FROM db.fact g WHERE g.k = f.k)"
+    val within = "SELECT count(*) FROM db.dim WHERE d < 250 AND EXISTS (SELECT * FROM db.fact WHERE k = d AND s > t)"
+    for (cbo <- Seq(false, true)) withSettings("spark.sql.cbo.enabled" -> cbo) {
+      assert(filesRead(above) == Seq(1, 1))
+      assert(filesRead(within) == Seq(3))
+    }
+    withSettings(without(LateFilters))(assert(allScans(run(above)).map(_.metrics("resultDataFiles").value) == Seq(1, 8)))
+  }
+
+  test("parts of a query about the same rows read a table once, whenever the filters of each come") {
+    val sql = """
+      WITH totals AS (SELECT name, v, count(*) AS n FROM db.fact JOIN db.dim ON k = d WHERE k > 30 GROUP BY name, v)
+      SELECT count(*) FROM totals a WHERE n + v > (SELECT avg(n) FROM totals b WHERE a.name = b.name) AND a.name > ''
+    """
+    def rows = spark.sql(sql).collect().toSeq
+    assert(rows == withSettings(without(LateFilters))(rows))
+    assert(scans(sql) == 2 && withSettings(without(LateFilters))(scans(sql)) == 4)
+  }
 
   test("scalar subqueries about the same rows of a table read it once, whatever their columns") {
     val sums = Seq("count(*)", "avg(v)", "max(k)", "sum(length(s))")

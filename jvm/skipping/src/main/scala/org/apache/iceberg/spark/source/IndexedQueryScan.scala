@@ -9,15 +9,16 @@ import scala.jdk.CollectionConverters._
 import scala.util.Try
 import scala.util.control.NonFatal
 
-import org.apache.iceberg.expressions.{Expression => IcebergExpression}
+import org.apache.iceberg.expressions.{Binder, Expression => IcebergExpression}
 import org.apache.iceberg.metrics.ScanReport
-import org.apache.iceberg.spark.{SparkReadConf, SparkSchemaUtil}
+import org.apache.iceberg.spark.{Spark3Util, SparkReadConf, SparkSchemaUtil, SparkV2Filters}
 import org.apache.iceberg.types.Type.TypeID
 import org.apache.iceberg.types.{Conversions, Type}
 import org.apache.iceberg.{BaseTable, BatchScan, DataFile, MetadataColumns, ScanTask, Schema, Snapshot, Table}
 import org.apache.spark.internal.Logging
 import org.apache.spark.sql.SparkSession
-import org.apache.spark.sql.catalyst.util.quoteIfNeeded
+import org.apache.spark.sql.catalyst.expressions.{SubqueryExpression, Expression => Condition}
+import org.apache.spark.sql.catalyst.util.{V2ExpressionBuilder, quoteIfNeeded}
 import org.apache.spark.sql.connector.expressions.filter.Predicate
 import org.apache.spark.sql.connector.expressions.{Expressions, Literal, NamedReference}
 import org.apache.spark.sql.connector.metric.{CustomMetric, CustomSumMetric, CustomTaskMetric}
@@ -173,7 +174,8 @@ final class IndexedQueryScan private (
       // Spark's estimator fails with the query where it knows statistics of a time without a zone (FilterEstimation).
       val (withoutZone, estimated) = fields.partition(_.column.dataType == TimestampNTZType)
       val counted = estimated.map { field =>
-        reference(field) -> field.summary(present, Option(known.columnStats.get(reference(field))))
+        val column = reference(field)
+        column -> field.summary(present, Option(known.columnStats.get(column)))
       }
       new Stats(
         known.sizeInBytes.orElse(Long.MaxValue),
@@ -197,6 +199,9 @@ final class IndexedQueryScan private (
 
   // Spark compares the filters of a physical scan itself. What they left must not make a scan that has run another one.
   override protected def runtimeFiltersDesc(): String = ""
+
+  // Scans with the same filters are equal, in whatever order these came.
+  override protected def filtersDesc(): String = Spark3Util.describe(filters().asScala.sortBy(_.toString).asJava)
 
   // Scans of physical plans differ, so that one takes the place of the logical one although it reads the same.
   override def equals(other: Any): Boolean = other match {
@@ -247,13 +252,41 @@ object IndexedQueryScan {
       if fields.forall(_ != null)
     } yield {
       val projection = new Schema(fields.asJava)
-      val indexed = query match {
-        case one: IndexedQueryScan => one.columns
-        case _ => Nil
-      }
-      val origin = Origin.of(query, batch.project(projection), indexed).copy(projection = projection)
-      if (indexed.isEmpty) origin.plain else new IndexedQueryScan(origin, indexed, None, Nil, None)
+      changed(query, batch.project(projection))(_.copy(projection = projection))
     }
+
+  /**
+   * The scan without the files, and row groups, none of whose rows meets all these conditions. They may be more than
+   * Iceberg can judge, which then stay the query's business alone. None where it has nothing to filter by but what it
+   * has already.
+   */
+  def filtered(scan: Scan, conditions: Seq[Condition]): Option[Scan] =
+    for {
+      (query, batch) <- plain(scan)
+      known = query.filters.asScala.map(_.toString).toSet
+      late = conditions.flatMap(judged(query, _)).filterNot(one => known(one.toString))
+      if late.nonEmpty
+    } yield changed(query, late.foldLeft(batch)(_.filter(_)))(
+      _.copy(filters = (query.filters.asScala ++ late).asJava)
+    )
+
+  /** A condition as Iceberg has it, by the steps of its own builder of scans. */
+  private def judged(query: SparkBatchQueryScan, condition: Condition): Option[IcebergExpression] =
+    for {
+      expression <- Option.when(condition.deterministic && !SubqueryExpression.hasSubquery(condition))(condition)
+      predicate <- new V2ExpressionBuilder(expression, true).build().collect { case one: Predicate => one }
+      filter <- Option(SparkV2Filters.convert(predicate))
+      if Try(Binder.bind(query.schema.asStruct, filter, query.caseSensitive)).isSuccess
+    } yield filter
+
+  private def changed(query: SparkBatchQueryScan, batch: BatchScan)(change: Origin => Origin): Scan = {
+    val indexed = query match {
+      case one: IndexedQueryScan => one.columns
+      case _ => Nil
+    }
+    val origin = change(Origin.of(query, batch, indexed))
+    if (indexed.isEmpty) origin.plain else new IndexedQueryScan(origin, indexed, None, Nil, None)
+  }
 
   private def plain(scan: AnyRef): Option[(SparkBatchQueryScan, BatchScan)] = scan match {
     case query: SparkBatchQueryScan =>
