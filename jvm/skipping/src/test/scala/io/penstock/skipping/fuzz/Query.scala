@@ -130,6 +130,9 @@ final class Queries(tables: Seq[Table], dice: Dice, ordered: Boolean) {
     ),
     1 -> (() => Some("%s UNION ALL %s")),
     1 -> (() => Some("WITH c AS (%s) SELECT * FROM c WHERE i0 > (SELECT avg(i0) FROM c)")),
+    1 -> (() =>
+      groups.map(_ => "WITH c AS (%s) SELECT * FROM c a WHERE i0 >= (SELECT avg(i0) FROM c b WHERE a.v = b.v)")
+    ),
     1 -> (() => Option.when(rows)("SELECT count(DISTINCT i0), min(i0) FROM (%s)"))
   )
 
@@ -240,7 +243,11 @@ final class Queries(tables: Seq[Table], dice: Dice, ordered: Boolean) {
       3 -> (() => s"EXISTS (SELECT 1 $rows AND y.${b.name} = $column)"),
       2 -> (() => s"NOT EXISTS (SELECT 1 $rows AND y.${b.name} = $column)"),
       2 -> (() => s"(${condition(outer)} OR $column IN (SELECT y.${b.name} $rows))"),
-      3 -> (() => s"$column ${dice.of("=", "=", "<", ">=")} (SELECT ${dice.of("max", "min")}(y.${b.name}) $rows)")
+      3 -> (() => s"$column ${dice.of("=", "=", "<", ">=")} (SELECT ${dice.of("max", "min")}(y.${b.name}) $rows)"),
+      2 -> { () =>
+        val alike = equality(outer, inner)
+        s"${outer.alias}.${Table.Id} ${dice.of("<=", ">=")} (SELECT ${dice.of("max", "min")}(y.${Table.Id}) $rows AND $alike)"
+      }
     )
   }
 
