@@ -43,7 +43,6 @@ _LOOK_SECONDS = 0.1
 
 def run(given: Given) -> Iterator[dict[str, Any]]:
     tables = Tables(given.catalog, given.lake, f"{given.output}.tables", TRINO)
-    zone = local_zone()
     with (
         contextlib.closing(tables),
         served(tables) as (url, token),
@@ -56,19 +55,18 @@ def run(given: Given) -> Iterator[dict[str, Any]]:
             log=given.artifacts / "driver.log",
             authorities=given.lake.lake.authorities,
         ) as server,
-        connected(server, CATALOG, schema="default", timezone=zone) as trino,
+        connected(server, CATALOG, schema="default", timezone=local_zone()) as trino,
     ):
-        runner = StatementRunner(trino, tables, zone, given.limit)
+        runner = StatementRunner(trino, tables, given.limit)
         yield from given.answers(split(given.script), runner.execute)
 
 
 class StatementRunner:
-    """Runs statements. `zone` is the session's; `limit` is the largest number of rows per result, None for all."""
+    """Runs statements. `limit` is the largest number of rows per result, None for all."""
 
-    def __init__(self, connection: dbapi.Connection, tables: Tables, zone: str, limit: int | None) -> None:
+    def __init__(self, connection: dbapi.Connection, tables: Tables, limit: int | None) -> None:
         self._connection = connection
         self._tables = tables
-        self._zone = zone
         self._limit = limit
 
     def execute(self, statement: str) -> dict[str, Any]:
@@ -97,9 +95,8 @@ class StatementRunner:
             cursor.fetchall()
             return {"columns": [], "rows": [], "truncated": False}
         described = cursor.description or []
-        schema = pa.schema(
-            [pa.field(column.name, arrow_type(str(column.type_code), self._zone)) for column in described]
-        )
+        zone = local_zone()
+        schema = pa.schema([pa.field(column.name, arrow_type(str(column.type_code), zone)) for column in described])
         heads = columns(schema)
 
         def batches() -> Iterator[pa.RecordBatch]:

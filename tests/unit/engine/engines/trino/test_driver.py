@@ -53,7 +53,7 @@ class Trino:
 
 def runner(trino: Trino, *problems: PenstockError, limit: int | None = None) -> StatementRunner:
     tables = SimpleNamespace(problems=list(problems), begin=lambda: None)
-    return StatementRunner(trino, tables, "UTC", limit)  # type: ignore[arg-type]
+    return StatementRunner(trino, tables, limit)  # type: ignore[arg-type]
 
 
 def test_a_result_has_spark_s_form_and_no_more_rows_than_asked_for() -> None:
