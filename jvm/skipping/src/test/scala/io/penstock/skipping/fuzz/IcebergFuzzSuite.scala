@@ -1,6 +1,9 @@
 package io.penstock.skipping.fuzz
 
-import org.apache.iceberg.spark.SparkCatalog
+import scala.jdk.CollectionConverters._
+
+import org.apache.iceberg.expressions.Expressions
+import org.apache.iceberg.spark.{Spark3Util, SparkCatalog}
 import org.apache.spark.sql.types.{StructField, StructType}
 import org.apache.spark.sql.{Row, SparkSession}
 import org.scalatest.funsuite.AnyFunSuite
@@ -9,7 +12,7 @@ import org.scalatest.matchers.should.Matchers
 import io.penstock.skipping.LocalSpark
 
 /**
- * Random queries over random Iceberg tables, with deletes and changes of their schemas, have the same answers with
+ * Random queries over random Iceberg tables, with deletes and changes of their schemas and partitions, have the same answers with
  * skipping and without. The properties are those of [[SoundnessFuzzSuite]].
  */
 class IcebergFuzzSuite extends AnyFunSuite with Matchers with LocalSpark {
@@ -93,6 +96,7 @@ final class IcebergWorld(seed: Long, session: SparkSession) extends World(seed) 
     3 -> (() => append(table, dice, dice.between(1, 4))),
     4 -> (() => delete(table, dice)),
     1 -> (() => overwrite(table, dice)),
+    2 -> (() => repartition(table, dice)),
     2 -> (() => merge(table, dice)),
     2 -> (() => widen(table)),
     1 -> (() => forget(table, dice))
@@ -133,7 +137,9 @@ final class IcebergWorld(seed: Long, session: SparkSession) extends World(seed) 
       "write.merge.mode" -> dice.of("merge-on-read", "copy-on-write"),
       "write.metadata.metrics.default" ->
         dice.of("truncate(16)", "truncate(16)", "full", "full", "truncate(1)", "counts", "none"),
-      "write.format.default" -> dice.of("parquet", "parquet", "parquet", "orc")
+      "write.format.default" -> dice.of("parquet", "parquet", "parquet", "parquet", "orc", "avro"),
+      // Its deletes are vectors in Puffin files.
+      "format-version" -> dice.of("2", "2", "3")
     )
     val clauses =
       table.partition.map(column => s"PARTITIONED BY (${dice.of("%s", "%s", "bucket(3, %s)").format(column.name)})")
@@ -179,6 +185,24 @@ final class IcebergWorld(seed: Long, session: SparkSession) extends World(seed) 
     note(table, "is overwritten by")
     session.sql(s"DELETE FROM ${name(table)}")
     append(table, dice, dice.between(1, 6))
+  }
+
+  /** Files that are written from now on lie in other partitions. */
+  private def repartition(table: Table, dice: Dice): Unit = {
+    val present = Spark3Util.loadIcebergTable(session, name(table))
+    val fields = present.spec.fields.asScala.map(_.name).toSeq
+    val change = present.updateSpec()
+    if (fields.nonEmpty && dice.chance(0.4)) {
+      val field = dice.oneOf(fields)
+      note(table, s"is no longer partitioned by $field")
+      change.removeField(field).commit()
+    } else {
+      val column = table.partition.filter(_ => dice.chance(0.5)).fold(Table.Id)(_.name)
+      // Iceberg refuses a field that it has had under another name.
+      val buckets = 2 + present.specs.size
+      note(table, s"is also partitioned by bucket($buckets, $column)")
+      change.addField(Expressions.bucket[Any](column, buckets)).commit()
+    }
   }
 
   /** Deletes rows by the keys of another table, which may skip files of this one. */
