@@ -31,11 +31,12 @@ private object IcebergChange extends Logging {
         None
     }
 
-  /** The relation with another scan of its table, by whose columns and files Spark says how the rows are partitioned. */
-  def withScan(relation: DataSourceV2ScanRelation, scan: Scan, output: Seq[AttributeReference]): LogicalPlan =
-    V2ScanPartitioningAndOrdering(
-      relation.copy(scan = scan, output = output, keyGroupedPartitioning = None, ordering = None)
-    )
+  /** The relation with another scan of its table. What Spark derived from the former one, it derives from this. */
+  def withScan(relation: DataSourceV2ScanRelation, scan: Scan, output: Seq[AttributeReference]): LogicalPlan = {
+    val changed = relation.copy(scan = scan, output = output, keyGroupedPartitioning = None, ordering = None)
+    val derived = relation.keyGroupedPartitioning.isDefined || relation.ordering.isDefined
+    if (derived) V2ScanPartitioningAndOrdering(changed) else changed
+  }
 }
 
 /**
@@ -115,24 +116,35 @@ object IndexIcebergScans {
  * An optimizer rule that gives scans of Iceberg tables the filters that reached them after Spark had planned them. Iceberg
  * then leaves out files by its manifests, and row groups by their bounds.
  *
- * Spark plans the scans of a correlated subquery before the subquery becomes a join, and those of a query before it
- * infers the filters of such joins. Without this rule a later filter reads every file; and two parts of a query that ask
- * for the same rows of a table are unequal, one with the filter in its scan and one above it, so that Spark reads the
- * table for each.
+ * Spark plans the scans of a correlated subquery before the subquery becomes a join, from which it infers filters.
+ * Without this rule such a filter reads every file; and two parts of a query that ask for the same rows of a table are
+ * unequal, one with the filter in its scan and one above it, so that Spark reads the table for each.
  */
 object LateFilters extends Rule[LogicalPlan] {
 
   override def apply(plan: LogicalPlan): LogicalPlan =
-    if (!new SkippingSettings(conf).enabled) plan
-    else
-      plan.transformWithPruning(_.containsPattern(FILTER)) {
-        case filter @ Filter(condition, relation: DataSourceV2ScanRelation) =>
-          IcebergChange
-            .possibly("Filters that Spark found late do not reach an Iceberg table")(
-              IndexedQueryScan.filtered(relation.scan, conjuncts(condition))
-            )
-            .fold(filter)(scan => filter.copy(child = IcebergChange.withScan(relation, scan, relation.output)))
+    if (new SkippingSettings(conf).enabled) filtered(plan) else plan
+
+  private def filtered(plan: LogicalPlan): LogicalPlan =
+    plan
+      .transformWithPruning(_.containsPattern(FILTER)) { case filter @ Filter(condition, scan: DataSourceV2ScanRelation) =>
+        IcebergChange
+          .possibly("Filters that Spark found late do not reach an Iceberg table")(changed(scan, condition))
+          .fold(filter)(scan => filter.copy(child = scan))
       }
+      // A side that Spark prunes partitions by has to stay equal to its copy in the plan.
+      .transformAllExpressionsWithPruning(_.containsPattern(DYNAMIC_PRUNING_SUBQUERY)) {
+        case pruning: DynamicPruningSubquery => pruning.withNewPlan(filtered(pruning.plan))
+      }
+
+  private def changed(relation: DataSourceV2ScanRelation, condition: Expression): Option[LogicalPlan] = {
+    val columns = AttributeMap(relation.output.map(column => column -> column))
+    val own = conjuncts(condition).filter(_.references.subsetOf(relation.outputSet)).map(_.transform {
+      // As Spark spells them when it plans a scan: a query may spell them otherwise.
+      case column: AttributeReference => columns.getOrElse(column, column)
+    })
+    IndexedQueryScan.filtered(relation.scan, own).map(IcebergChange.withScan(relation, _, relation.output))
+  }
 
   private def conjuncts(condition: Expression): Seq[Expression] = condition match {
     case And(left, right) => conjuncts(left) ++ conjuncts(right)

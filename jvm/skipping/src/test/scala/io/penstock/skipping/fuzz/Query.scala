@@ -245,8 +245,8 @@ final class Queries(tables: Seq[Table], dice: Dice, ordered: Boolean) {
       2 -> (() => s"(${condition(outer)} OR $column IN (SELECT y.${b.name} $rows))"),
       3 -> (() => s"$column ${dice.of("=", "=", "<", ">=")} (SELECT ${dice.of("max", "min")}(y.${b.name}) $rows)"),
       2 -> { () =>
-        val alike = equality(outer, inner)
-        s"${outer.alias}.${Table.Id} ${dice.of("<=", ">=")} (SELECT ${dice.of("max", "min")}(y.${Table.Id}) $rows AND $alike)"
+        val most = s"SELECT ${dice.of("max", "min")}(y.${Table.Id}) $rows AND ${equality(outer, inner)}"
+        s"${outer.alias}.${Table.Id} ${dice.of("<=", ">=")} ($most)"
       }
     )
   }

@@ -81,21 +81,51 @@ class IcebergScansTest extends AnyFunSuite with IndexedTables {
   private def allScans(plan: SparkPlan): Seq[BatchScanExec] =
     collectWithSubqueries(plan) { case scan: BatchScanExec => scan }
 
-  /** How many files each scan of a table read, after a comparison of the rows with those without the rule. */
-  private def filesRead(sql: String, table: String = "fact"): Seq[Long] = {
-    def rows = spark.sql(sql).collect().toSeq.map(_.toString).sorted
-    assert(rows == withSettings(without(LateFilters))(rows))
-    allScans(run(sql)).filter(_.table.name.endsWith(s".$table")).map(_.metrics("resultDataFiles").value)
+  /** How many files Iceberg left to each scan of a table by its manifests. */
+  private def filesPlanned(sql: String, table: String = "fact"): Seq[Long] =
+    allScans(run(sql)).filter(_.table.name.endsWith(s".$table")).map(_.metrics("resultDataFiles").value).sorted
+
+  private def filters(sql: String): Seq[String] =
+    allScans(run(sql)).map(_.scan.description()).map(_.replaceFirst("(?s).*filters=(.*?), (runtimeFilters|groupedBy).*", "$1"))
+
+  private val Correlated =
+    "SELECT count(*) FROM db.fact f WHERE k < 100 AND v >= (SELECT avg(v) FROM db.fact g WHERE g.k = f.k)"
+
+  test("the filters of a subquery that became a join leave out files") {
+    for (cbo <- Seq(false, true)) withSettings("spark.sql.cbo.enabled" -> cbo) {
+      assert(filesPlanned(Correlated) == Seq(1, 1))
+      assert(withSettings(without(LateFilters))(filesPlanned(Correlated)) == Seq(1, 8))
+    }
+    withSettings("spark.penstock.skipping.enabled" -> false)(assert(filesPlanned(Correlated) == Seq(1, 8)))
   }
 
-  test("the filters of a subquery that became a join leave out files, whenever they come") {
-    val above = "SELECT count(*) FROM db.fact f WHERE k < 100 AND v >= (SELECT avg(v) FROM db.fact g WHERE g.k = f.k)"
-    val within = "SELECT count(*) FROM db.dim WHERE d < 250 AND EXISTS (SELECT * FROM db.fact WHERE k = d AND s > t)"
-    for (cbo <- Seq(false, true)) withSettings("spark.sql.cbo.enabled" -> cbo) {
-      assert(filesRead(above) == Seq(1, 1))
-      assert(filesRead(within) == Seq(3))
+  test("a filter that a scan has is not handed to it again") {
+    val sql = "SELECT sum(v) FROM db.fact WHERE k <> 5 AND NOT (k = 6 AND v > 1) AND (K < 100 OR S LIKE 'b%') AND v IN (1, 2)"
+    assert(filters(sql) == withSettings(without(LateFilters))(filters(sql)))
+  }
+
+  test("numbers that Iceberg compares otherwise than Spark are compared by Spark alone") {
+    spark.sql("CREATE TABLE ice.db.floats (d DOUBLE, k INT) USING iceberg TBLPROPERTIES ('write.distribution-mode' = 'none')")
+    for (row <- Seq("(double('NaN'), 1), (1D, 1)", "(-0D, 2)", "(NULL, 3)", "(7D, 4)"))
+      spark.sql(s"INSERT INTO db.floats VALUES $row")
+    for (condition <- Seq("d > 5", "d = 0", "d IS NOT NULL", "d < 5")) {
+      val sql = s"SELECT f.k, f.d FROM db.floats f WHERE $condition AND k >= (SELECT min(k) FROM db.floats g WHERE g.d = f.d)"
+      assert(run(sql) != null)
     }
-    withSettings(without(LateFilters))(assert(allScans(run(above)).map(_.metrics("resultDataFiles").value) == Seq(1, 8)))
+  }
+
+  test("partitions are pruned by a side of a join whose filters came late") {
+    spark.sql("CREATE TABLE ice.db.pruned (v BIGINT, p INT) USING iceberg PARTITIONED BY (p)")
+    spark.sql("INSERT INTO db.pruned SELECT id, cast(id % 8 as int) FROM range(800)")
+    val sql = s"""
+      SELECT count(*) FROM db.pruned JOIN (
+        SELECT a.d FROM db.dim a WHERE a.d BETWEEN 2 AND 3 AND a.d >= (SELECT max(b.d) FROM db.dim b WHERE b.d = a.d)
+      ) s ON p = s.d WHERE s.d <> 2"""
+    val partitions = allScans(run(sql)).filter(_.table.name.endsWith(".pruned")).map(_.inputRDD.getNumPartitions)
+    assert(partitions == withSettings(without(LateFilters))(
+      allScans(run(sql)).filter(_.table.name.endsWith(".pruned")).map(_.inputRDD.getNumPartitions)
+    ))
+    assert(partitions == Seq(1))
   }
 
   test("parts of a query about the same rows read a table once, whenever the filters of each come") {

@@ -9,21 +9,23 @@ import scala.jdk.CollectionConverters._
 import scala.util.Try
 import scala.util.control.NonFatal
 
+import org.apache.iceberg.expressions.Expression.Operation
 import org.apache.iceberg.expressions.{Binder, Expression => IcebergExpression}
 import org.apache.iceberg.metrics.ScanReport
-import org.apache.iceberg.spark.{Spark3Util, SparkReadConf, SparkSchemaUtil, SparkV2Filters}
+import org.apache.iceberg.spark.{Spark3Util, SparkReadConf, SparkSchemaUtil}
 import org.apache.iceberg.types.Type.TypeID
 import org.apache.iceberg.types.{Conversions, Type}
 import org.apache.iceberg.{BaseTable, BatchScan, DataFile, MetadataColumns, ScanTask, Schema, Snapshot, Table}
 import org.apache.spark.internal.Logging
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.expressions.{SubqueryExpression, Expression => Condition}
-import org.apache.spark.sql.catalyst.util.{V2ExpressionBuilder, quoteIfNeeded}
+import org.apache.spark.sql.catalyst.util.quoteIfNeeded
 import org.apache.spark.sql.connector.expressions.filter.Predicate
 import org.apache.spark.sql.connector.expressions.{Expressions, Literal, NamedReference}
 import org.apache.spark.sql.connector.metric.{CustomMetric, CustomSumMetric, CustomTaskMetric}
 import org.apache.spark.sql.connector.read.colstats.{ColumnStatistics, Histogram}
 import org.apache.spark.sql.connector.read.{Scan, ScanBuilder, Statistics}
+import org.apache.spark.sql.execution.datasources.SparkExpressionConverter
 import org.apache.spark.sql.types.{DateType, Decimal, DecimalType, IntegerType, TimestampNTZType}
 import org.apache.spark.sql.util.CaseInsensitiveStringMap
 
@@ -239,7 +241,7 @@ object IndexedQueryScan {
     Rows(
       Option(query.snapshotId).map(_.longValue),
       Option(Origin.field[String](classOf[SparkBatchQueryScan], query, "branch")),
-      query.filters.asScala.toSeq.map(_.toString),
+      query.filters.asScala.toSeq.map(_.toString).sorted,
       query.isInstanceOf[IndexedQueryScan]
     )
   }
@@ -256,28 +258,35 @@ object IndexedQueryScan {
     }
 
   /**
-   * The scan without the files, and row groups, none of whose rows meets all these conditions. They may be more than
-   * Iceberg can judge, which then stay the query's business alone. None where it has nothing to filter by but what it
-   * has already.
+   * The scan without the files, and row groups, none of whose rows meets all these conditions on its columns. They may
+   * be more than Iceberg can judge, which then stay the query's business alone. None where it has nothing to filter by
+   * but what it has already.
    */
   def filtered(scan: Scan, conditions: Seq[Condition]): Option[Scan] =
     for {
       (query, batch) <- plain(scan)
       known = query.filters.asScala.map(_.toString).toSet
-      late = conditions.flatMap(judged(query, _)).filterNot(one => known(one.toString))
+      late = conditions.flatMap(judged(query, _)).distinctBy(_.toString).filterNot(one => known(one.toString))
       if late.nonEmpty
     } yield changed(query, late.foldLeft(batch)(_.filter(_)))(
       _.copy(filters = (query.filters.asScala ++ late).asJava)
     )
 
-  /** A condition as Iceberg has it, by the steps of its own builder of scans. */
-  private def judged(query: SparkBatchQueryScan, condition: Condition): Option[IcebergExpression] =
+  /** A condition as Spark and Iceberg's builder of scans translate it; None where they do not, or not rightly. */
+  private def judged(query: SparkBatchQueryScan, condition: Condition): Option[IcebergExpression] = {
+    val schema = query.schema
+    // Iceberg's bounds leave out NaN, which is Spark's greatest number, and tell 0.0 from -0.0.
+    def floating(id: Int) = Set(TypeID.FLOAT, TypeID.DOUBLE)(schema.findType(id).typeId)
     for {
       expression <- Option.when(condition.deterministic && !SubqueryExpression.hasSubquery(condition))(condition)
-      predicate <- new V2ExpressionBuilder(expression, true).build().collect { case one: Predicate => one }
-      filter <- Option(SparkV2Filters.convert(predicate))
-      if Try(Binder.bind(query.schema.asStruct, filter, query.caseSensitive)).isSuccess
+      // Both throw for what they do not translate.
+      filter <- Try(SparkExpressionConverter.convertToIcebergExpression(expression)).toOption
+      columns <- Try(Binder.boundReferences(schema.asStruct, filter, query.caseSensitive)).toOption
+      if ForNulls(filter.op) || !columns.asScala.exists(id => floating(id))
     } yield filter
+  }
+
+  private val ForNulls = Set(Operation.IS_NULL, Operation.NOT_NULL)
 
   private def changed(query: SparkBatchQueryScan, batch: BatchScan)(change: Origin => Origin): Scan = {
     val indexed = query match {
