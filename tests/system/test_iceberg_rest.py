@@ -105,6 +105,7 @@ def test_pyiceberg_duckdb_and_spark_use_each_others_tables(penstock: Command, se
         client.load_table("rest.orders")
 
 
+FILL = "INSERT INTO {0} VALUES (1); TABLE {0}"
 CONTESTED = tuple(f"contested.t{number}" for number in range(12))
 
 
@@ -128,7 +129,7 @@ def test_a_table_that_spark_and_a_client_create_at_once_is_one_s_alone(penstock:
         penstock.sql(";".join(makes))
         theirs = clients.result()
     assert 0 < len(theirs) < len(CONTESTED)
-    counted = penstock.sql(";".join(f"INSERT INTO {name} VALUES (1); SELECT * FROM {name}" for name in CONTESTED))
+    counted = penstock.sql(";".join(FILL.format(name) for name in CONTESTED))
     answers = [result for result in counted.results if result["columns"]]
     for name, answer in zip(CONTESTED, answers, strict=True):
         assert [column["name"] for column in answer["columns"]] == ["client" if name in theirs else "spark"]

@@ -113,8 +113,8 @@ object IndexIcebergScans {
 }
 
 /**
- * An optimizer rule that gives scans of Iceberg tables the filters that reached them after Spark had planned them. Iceberg
- * then leaves out files by its manifests, and row groups by their bounds.
+ * An optimizer rule that gives scans of Iceberg tables the filters that reached them after Spark had planned them.
+ * Iceberg then leaves out files by its manifests, and row groups by their bounds.
  *
  * Spark plans the scans of a correlated subquery before the subquery becomes a join, from which it infers filters.
  * Without this rule such a filter reads every file; and two parts of a query that ask for the same rows of a table are
@@ -127,10 +127,11 @@ object LateFilters extends Rule[LogicalPlan] {
 
   private def filtered(plan: LogicalPlan): LogicalPlan =
     plan
-      .transformWithPruning(_.containsPattern(FILTER)) { case filter @ Filter(condition, scan: DataSourceV2ScanRelation) =>
-        IcebergChange
-          .possibly("Filters that Spark found late do not reach an Iceberg table")(changed(scan, condition))
-          .fold(filter)(scan => filter.copy(child = scan))
+      .transformWithPruning(_.containsPattern(FILTER)) {
+        case filter @ Filter(condition, scan: DataSourceV2ScanRelation) =>
+          IcebergChange
+            .possibly("Filters that Spark found late do not reach an Iceberg table")(changed(scan, condition))
+            .fold(filter)(scan => filter.copy(child = scan))
       }
       // A side that Spark prunes partitions by has to stay equal to its copy in the plan.
       .transformAllExpressionsWithPruning(_.containsPattern(DYNAMIC_PRUNING_SUBQUERY)) {
@@ -139,10 +140,12 @@ object LateFilters extends Rule[LogicalPlan] {
 
   private def changed(relation: DataSourceV2ScanRelation, condition: Expression): Option[LogicalPlan] = {
     val columns = AttributeMap(relation.output.map(column => column -> column))
-    val own = conjuncts(condition).filter(_.references.subsetOf(relation.outputSet)).map(_.transform {
-      // As Spark spells them when it plans a scan: a query may spell them otherwise.
-      case column: AttributeReference => columns.getOrElse(column, column)
-    })
+    val own = conjuncts(condition)
+      .filter(_.references.subsetOf(relation.outputSet))
+      .map(_.transform {
+        // As Spark spells them when it plans a scan: a query may spell them otherwise.
+        case column: AttributeReference => columns.getOrElse(column, column)
+      })
     IndexedQueryScan.filtered(relation.scan, own).map(IcebergChange.withScan(relation, _, relation.output))
   }
 

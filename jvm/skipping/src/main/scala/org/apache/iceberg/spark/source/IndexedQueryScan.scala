@@ -18,7 +18,7 @@ import org.apache.iceberg.types.{Conversions, Type}
 import org.apache.iceberg.{BaseTable, BatchScan, DataFile, MetadataColumns, ScanTask, Schema, Snapshot, Table}
 import org.apache.spark.internal.Logging
 import org.apache.spark.sql.SparkSession
-import org.apache.spark.sql.catalyst.expressions.{SubqueryExpression, Expression => Condition}
+import org.apache.spark.sql.catalyst.expressions.{Expression => Condition, SubqueryExpression}
 import org.apache.spark.sql.catalyst.util.quoteIfNeeded
 import org.apache.spark.sql.connector.expressions.filter.Predicate
 import org.apache.spark.sql.connector.expressions.{Expressions, Literal, NamedReference}
