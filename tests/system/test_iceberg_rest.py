@@ -106,7 +106,7 @@ def test_pyiceberg_duckdb_and_spark_use_each_others_tables(penstock: Command, se
 
 
 FILL = "INSERT INTO {0} VALUES (1); TABLE {0}"
-CONTESTED = tuple(f"contested.t{number}" for number in range(12))
+CONTESTED = tuple(f"contested.t{number}" for number in range(6))
 
 
 def test_a_table_that_spark_and_a_client_create_at_once_is_one_s_alone(penstock: Command, served: Served) -> None:
