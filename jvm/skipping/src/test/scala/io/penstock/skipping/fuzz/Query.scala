@@ -244,9 +244,10 @@ final class Queries(tables: Seq[Table], dice: Dice, ordered: Boolean) {
       2 -> (() => s"NOT EXISTS (SELECT 1 $rows AND y.${b.name} = $column)"),
       2 -> (() => s"(${condition(outer)} OR $column IN (SELECT y.${b.name} $rows))"),
       3 -> (() => s"$column ${dice.of("=", "=", "<", ">=")} (SELECT ${dice.of("max", "min")}(y.${b.name}) $rows)"),
+      // What is said of the outer rows holds for the inner ones, too, which Spark finds out late.
       2 -> { () =>
-        val most = s"SELECT ${dice.of("max", "min")}(y.${Table.Id}) $rows AND ${equality(outer, inner)}"
-        s"${outer.alias}.${Table.Id} ${dice.of("<=", ">=")} ($most)"
+        val most = s"SELECT ${dice.of("max", "min")}(y.${Table.Id}) $rows AND y.${b.name} = $column"
+        s"${predicates.selective(outer.alias, a)} AND ${outer.alias}.${Table.Id} ${dice.of("<=", ">=")} ($most)"
       }
     )
   }
