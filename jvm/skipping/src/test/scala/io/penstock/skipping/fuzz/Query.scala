@@ -130,9 +130,6 @@ final class Queries(tables: Seq[Table], dice: Dice, ordered: Boolean) {
     ),
     1 -> (() => Some("%s UNION ALL %s")),
     1 -> (() => Some("WITH c AS (%s) SELECT * FROM c WHERE i0 > (SELECT avg(i0) FROM c)")),
-    1 -> (() =>
-      groups.map(_ => "WITH c AS (%s) SELECT * FROM c a WHERE i0 >= (SELECT avg(i0) FROM c b WHERE a.v = b.v)")
-    ),
     1 -> (() => Option.when(rows)("SELECT count(DISTINCT i0), min(i0) FROM (%s)"))
   )
 
@@ -236,20 +233,21 @@ final class Queries(tables: Seq[Table], dice: Dice, ordered: Boolean) {
     val (a, b) = pair(outer, inner)
     val column = s"${outer.alias}.${a.name}"
     val rows = s"FROM ${table.name} y WHERE ${selectiveOf(inner)}"
-    dice.weighed(
+    val usual = Seq[(Int, () => String)](
       4 -> (() => s"$column IN (SELECT y.${b.name} $rows)"),
       1 -> (() => s"$column NOT IN (SELECT y.${b.name} $rows AND y.${b.name} IS NOT NULL)"),
       1 -> (() => s"$column NOT IN (SELECT y.${b.name} $rows)"),
       3 -> (() => s"EXISTS (SELECT 1 $rows AND y.${b.name} = $column)"),
       2 -> (() => s"NOT EXISTS (SELECT 1 $rows AND y.${b.name} = $column)"),
       2 -> (() => s"(${condition(outer)} OR $column IN (SELECT y.${b.name} $rows))"),
-      3 -> (() => s"$column ${dice.of("=", "=", "<", ">=")} (SELECT ${dice.of("max", "min")}(y.${b.name}) $rows)"),
-      // What is said of the outer rows holds for the inner ones, too, which Spark finds out late.
-      2 -> { () =>
-        val most = s"SELECT ${dice.of("max", "min")}(y.${Table.Id}) $rows AND y.${b.name} = $column"
-        s"${predicates.selective(outer.alias, a)} AND ${outer.alias}.${Table.Id} ${dice.of("<=", ">=")} ($most)"
-      }
+      3 -> (() => s"$column ${dice.of("=", "=", "<", ">=")} (SELECT ${dice.of("max", "min")}(y.${b.name}) $rows)")
     )
+    // What is said of the outer rows holds for the inner ones, too: Spark finds it out when it has planned Iceberg's scan.
+    def late = 2 -> { () =>
+      val most = s"SELECT ${dice.of("max", "min")}(y.${Table.Id}) $rows AND y.${b.name} = $column"
+      s"${predicates.selective(outer.alias, a)} AND ${outer.alias}.${Table.Id} ${dice.of("<=", ">=")} ($most)"
+    }
+    dice.weighed(usual.head, usual.tail ++ Option.unless(ordered)(late): _*)
   }
 
   private def columnOf(visible: Visible): (String, Column) = {
